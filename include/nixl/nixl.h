@@ -277,7 +277,7 @@ struct nixl_query_results {
 };
 
 /* Times of the last finished run of a request. */
-struct nixl_xfer_stats {
+struct nixl_xfer_times {
     size_t size;
     uint64_t start_ns;    /* CLOCK_MONOTONIC at post */
     uint64_t post_ns;     /* inside post, at least 1 */
@@ -286,11 +286,11 @@ struct nixl_xfer_stats {
     uint64_t desc_count;  /* descriptors after merging */
 };
 
-#define NIXL_XFER_STATS_INIT                                                                                 \
-    { sizeof(struct nixl_xfer_stats), 0, 0, 0, 0, 0 }
+#define NIXL_XFER_TIMES_INIT                                                                                 \
+    { sizeof(struct nixl_xfer_times), 0, 0, 0, 0, 0 }
 
 /* Why and where a request failed. */
-struct nixl_xfer_failure {
+struct nixl_failure_info {
     size_t size;
     nixl_status_t status;
     int os_error;        /* errno of the cause, or 0 */
@@ -298,8 +298,8 @@ struct nixl_xfer_failure {
     uint64_t bytes_done; /* bytes known to have been moved */
 };
 
-#define NIXL_XFER_FAILURE_INIT                                                                               \
-    { sizeof(struct nixl_xfer_failure), NIXL_SUCCESS, 0, NIXL_NO_INDEX, 0 }
+#define NIXL_FAILURE_INFO_INIT                                                                               \
+    { sizeof(struct nixl_failure_info), NIXL_SUCCESS, 0, NIXL_NO_INDEX, 0 }
 
 enum nixl_cost_method {
     NIXL_COST_ANALYTICAL_BACKEND = 0, /* computed by the backend from what it knows of the path */
@@ -550,14 +550,14 @@ NIXL_API nixl_status_t nixl_xfer_release(struct nixl_xfer *xfer);
 /* Why a request failed, in words: the status, the first descriptor that failed and the cause. "" when it did not fail. Valid
  * until the request is posted again or released. Threads: any, while nobody reposts or releases it. */
 NIXL_API const char *nixl_xfer_error(const struct nixl_xfer *xfer);
-/* The same as numbers; `failure` is initialized with NIXL_XFER_FAILURE_INIT. Returns the request's state as
+/* The same as numbers; `info` is initialized with NIXL_FAILURE_INFO_INIT. Returns the request's state as
  * nixl_xfer_poll() without making progress. Threads: as nixl_xfer_error(). */
-NIXL_API nixl_status_t nixl_xfer_failure(const struct nixl_xfer *xfer, struct nixl_xfer_failure *failure);
+NIXL_API nixl_status_t nixl_xfer_failure(const struct nixl_xfer *xfer, struct nixl_failure_info *info);
 
-/* Times of the last run; `stats` is initialized with NIXL_XFER_STATS_INIT. Needs capture_telemetry or
+/* Times of the last run; `times` is initialized with NIXL_XFER_TIMES_INIT. Needs capture_telemetry or
  * NIXL_TELEMETRY_ENABLE. Fails: NO_TELEMETRY (off); while the request has not succeeded, its state.
  * Threads: any. */
-NIXL_API nixl_status_t nixl_xfer_stats(const struct nixl_xfer *xfer, struct nixl_xfer_stats *stats);
+NIXL_API nixl_status_t nixl_xfer_stats(const struct nixl_xfer *xfer, struct nixl_xfer_times *times);
 
 /* The backend that serves a request. NULL only for NULL or after its agent's end. Threads: any. */
 NIXL_API struct nixl_backend *nixl_xfer_backend(const struct nixl_xfer *xfer);

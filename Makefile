@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+# A thin front of meson and ninja: `make help` lists what there is. Everything is built under build/.
+
+PREFIX   ?= /usr/local
+DESTDIR  ?=
+SANITIZE ?=
+SECONDS  ?= 20
+JSON     ?= build/bench-core.json
+OPTIONS  ?=
+ARGS     ?=
+
+.PHONY: all help deps deps-build deps-test deps-check build test bench bench-core fuzz coverage install format \
+        check-format clean
+.NOTPARALLEL:
+
+all: build
+
+help:
+	@echo 'make                    build the library, plugins and tools (OPTIONS="-Dname=value ..." for meson)'
+	@echo 'make test               build and run the whole suite (SANITIZE=address,undefined or thread; ARGS= for meson test)'
+	@echo 'make bench              two processes, UCX, memory to memory: WRITE, then READ, every byte checked'
+	@echo 'make bench-core         costs of single calls, without a network (JSON=file)'
+	@echo 'make install            into PREFIX=/usr/local (DESTDIR= in front of it)'
+	@echo 'make deps               install what is missing, saying what (NO_INSTALL=1: only say it)'
+	@echo 'make fuzz               run each fuzz target for SECONDS=20'
+	@echo 'make coverage           line coverage of src/wire and src/agent'
+	@echo 'make format             format the C and C++ files (check-format: only look)'
+	@echo 'make clean              remove build/'
+
+deps:
+	@scripts/deps.sh test && echo 'Everything that building and testing needs is there.'
+
+# What the other targets call: silent and quick when nothing is missing.
+deps-build:
+	@scripts/deps.sh build
+deps-test:
+	@scripts/deps.sh test
+deps-check:
+	@scripts/deps.sh check
+
+build: deps-build
+	@scripts/build.sh build $(OPTIONS)
+
+test: deps-test
+	@SANITIZE='$(SANITIZE)' scripts/test.sh $(ARGS)
+
+bench: deps-build
+	@scripts/bench.sh
+
+bench-core: deps-build
+	@scripts/build.sh build $(OPTIONS)
+	@scripts/bench-core.sh '$(JSON)'
+
+fuzz: deps-check
+	@scripts/fuzz.sh '$(SECONDS)' $(ARGS)
+
+coverage: deps-check
+	@scripts/coverage.sh
+
+install: deps-build
+	@scripts/build.sh build --prefix='$(PREFIX)' $(OPTIONS)
+	@DESTDIR='$(DESTDIR)' meson install -C build --no-rebuild
+
+format: deps-check
+	@scripts/format.sh
+
+check-format: deps-check
+	@scripts/format.sh --check
+
+clean:
+	rm -rf build

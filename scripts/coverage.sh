@@ -1,0 +1,21 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Runs the suite in a build with coverage counters and prints the line coverage of src/wire and src/agent.
+set -u
+root=$(cd "$(dirname "$0")/.." && pwd)
+cd "$root" || exit 1
+dir=build/coverage
+if ! scripts/build.sh $dir -Dbuildtype=debug -Dwerror=false -Db_coverage=true >$dir.log 2>&1; then
+    cat $dir.log
+    exit 1
+fi
+if [ -z "${NIXL_TEST_UCX122:-}" ] && NIXL_TEST_UCX122=$(scripts/ucx122.sh); then
+    export NIXL_TEST_UCX122
+fi
+find $dir -name '*.gcda' -delete
+meson test -C $dir --no-rebuild --timeout-multiplier 3 --no-suite project --no-suite headers --quiet </dev/null
+for folder in src/wire src/agent; do
+    echo
+    gcovr --root . --object-directory $dir --filter "$folder/" --exclude-unreachable-branches --print-summary $dir |
+        grep -v '^branches:'
+done

@@ -25,4 +25,7 @@ else
     meson setup "$dir" $options >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
 fi
 echo "$options" >"$dir/setup.options"
-exec ninja -C "$dir" ${NINJA_FLAGS:-} "$@"
+quiet=
+[ -t 1 ] || quiet=--quiet
+# shellcheck disable=SC2086  # quiet may be no word
+exec ninja -C "$dir" $quiet "$@"

@@ -5,10 +5,7 @@ set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root" || exit 1
 dir=build/coverage
-if ! scripts/build.sh $dir -Dbuildtype=debug -Dwerror=false -Db_coverage=true >$dir.log 2>&1; then
-    cat $dir.log
-    exit 1
-fi
+scripts/build.sh $dir -Dbuildtype=debug -Dwerror=false -Db_coverage=true || exit 1
 if [ -z "${NIXL_TEST_UCX122:-}" ] && NIXL_TEST_UCX122=$(scripts/ucx122.sh); then
     export NIXL_TEST_UCX122
 fi

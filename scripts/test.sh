@@ -43,8 +43,7 @@ if [ "$sanitize" != none ]; then
 fi
 
 # shellcheck disable=SC2086
-if ! scripts/build.sh "$dir" $options >"$dir.log" 2>&1; then
-    cat "$dir.log"
+if ! scripts/build.sh "$dir" $options; then
     echo "failed: the build of $dir"
     echo "0 passed, 1 failed"
     exit 1

@@ -83,8 +83,8 @@ void wire_list_copy(const struct wire_list *list, struct nixl_desc *descs);
 nixl_status_t wire_list_encode_plain(struct bytes *out, nixl_mem_t mem, const void *descs, size_t stride,
                                      size_t count);
 
-/* The same for a list with metadata. */
-nixl_status_t wire_list_encode_meta(struct bytes *out, nixl_mem_t mem, const struct wire_desc *descs,
+/* The same for a list with metadata: each item begins with a struct nixl_meta_desc. */
+nixl_status_t wire_list_encode_meta(struct bytes *out, nixl_mem_t mem, const void *descs, size_t stride,
                                     size_t count);
 
 /* ------------------------------------------------------------ agent blobs: the trailer
@@ -129,10 +129,11 @@ struct wire_incarnation {
 
 enum wire_mac_algorithm {
     WIRE_MAC_NONE = 0,
-    WIRE_MAC_HMAC_SHA256 = 1, /* 32 bytes */
+    WIRE_MAC_HMAC_SHA256 = 1,
 };
 
-#define WIRE_MAC_MAX 64 /* bytes of the longest mac */
+#define WIRE_HMAC_SHA256_LEN 32 /* bytes; the reader refuses another length */
+#define WIRE_MAC_MAX 64         /* bytes of the longest mac a writer takes */
 
 struct wire_trailer {
     enum wire_blob_kind kind;
@@ -160,19 +161,17 @@ struct wire_trailer {
  */
 struct wire_blob_writer {
     struct bytes *out;
-    size_t start;         /* where the blob begins in out */
-    size_t conn_count_at; /* offsets in out of counts that are patched as their things are added; 0: none */
-    size_t section_count_at;
-    size_t row_count_at;
-    size_t trailer_at;  /* where the trailer's payload length stands */
-    size_t mac_at;      /* where the mac's digits stand */
-    size_t mac_len;     /* bytes, not digits */
-    size_t removed_at;  /* the removed item that is open: where its length stands */
-    size_t removed_key; /* and where its backend type begins */
-    uint64_t conns, sections, rows, removed_rows;
+    size_t start; /* where the blob begins in out */
+    /* Offsets in out of counts and lengths that are filled in when what they count is complete. */
+    size_t conn_count_at, section_count_at, row_count_at, trailer_len_at, removed_len_at;
+    size_t conns, sections, rows, removed_rows;
+    size_t mac_at, mac_len; /* the digits of the mac; its length in bytes */
     unsigned state;
     nixl_status_t status;
-    const char *what;
+    const char *what; /* the first failure, in words */
+    enum wire_blob_kind kind;
+    nixl_mem_t removed_mem;
+    char removed_type[256]; /* of the removed item that is open */
 };
 
 /* Starts a blob of the agent `name` (not empty, no NUL byte) at the end of `out`. */
@@ -227,7 +226,7 @@ void wire_blob_seal(struct wire_blob_writer *writer, const void *mac);
 
 /* ------------------------------------------------------------ agent blobs: reading */
 
-#define WIRE_BLOB_CONNS    64  /* most backends with a connection in one blob */
+#define WIRE_BLOB_CONNS 64     /* most backends with a connection in one blob */
 #define WIRE_BLOB_SECTIONS 256 /* most (backend, memory kind) pairs in one blob */
 
 struct wire_conn {

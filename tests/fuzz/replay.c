@@ -12,14 +12,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static int is_seed(const struct dirent *entry)
-{
+static int is_seed(const struct dirent *entry) {
     return entry->d_name[0] != '.';
 }
 
 /* The bytes of one file in a buffer of exactly their number, so that ASan sees a read past the end. */
-static uint8_t *read_seed(const char *path, size_t *size)
-{
+static uint8_t *read_seed(const char *path, size_t *size) {
     FILE *file = fopen(path, "rb");
     if (!file) {
         return NULL;
@@ -38,8 +36,7 @@ static uint8_t *read_seed(const char *path, size_t *size)
     return data;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     if (argc != 2) {
         fprintf(stderr, "usage: %s CORPUS-FOLDER\n", argv[0]);
         return 2;
@@ -47,7 +44,8 @@ int main(int argc, char **argv)
     struct dirent **seeds = NULL;
     int count = scandir(argv[1], &seeds, is_seed, alphasort);
     if (count < 1) {
-        printf("1..1\nnot ok 1 - seeds of %s\n# %s\n", argv[1], count < 0 ? strerror(errno) : "no seeds there");
+        printf("1..1\nnot ok 1 - seeds of %s\n# %s\n", argv[1],
+               count < 0 ? strerror(errno) : "no seeds there");
         return 1;
     }
     int bad = 0;

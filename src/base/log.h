@@ -50,8 +50,8 @@ void log_write_v(int level, const char *file, int line, const char *fmt, va_list
 
 #define log_trace(...) log_at(LOG_LEVEL_TRACE, __VA_ARGS__)
 #define log_debug(...) log_at(LOG_LEVEL_DEBUG, __VA_ARGS__)
-#define log_info(...)  log_at(LOG_LEVEL_INFO, __VA_ARGS__)
-#define log_warn(...)  log_at(LOG_LEVEL_WARN, __VA_ARGS__)
+#define log_info(...) log_at(LOG_LEVEL_INFO, __VA_ARGS__)
+#define log_warn(...) log_at(LOG_LEVEL_WARN, __VA_ARGS__)
 #define log_error(...) log_at(LOG_LEVEL_ERROR, __VA_ARGS__)
 
 /* Changes the level from now on; the environment is no longer read. */

@@ -11,10 +11,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TOML_MAX_SIZE  ((size_t)1 << 20)
+#define TOML_MAX_SIZE ((size_t)256 << 10)
 #define TOML_MAX_DEPTH 32
 
-enum toml_type { TOML_STRING, TOML_INT, TOML_FLOAT, TOML_BOOL, TOML_DATE, TOML_ARRAY, TOML_TABLE };
+enum toml_type {
+    TOML_STRING,
+    TOML_INT,
+    TOML_FLOAT,
+    TOML_BOOL,
+    TOML_DATE,
+    TOML_ARRAY,
+    TOML_TABLE
+};
 
 struct toml_value {
     enum toml_type type;

@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of src/agent share: the structs of an agent, its backends, regions, peers, prepared lists and
+ * requests, and the functions one file offers the others. Nobody outside src/agent includes it.
+ *
+ * Locks, in the order in which they may be taken (never two of one row, never upwards):
+ *   agent->strict           one call at a time (mode STRICT only), taken at the API's edge
+ *   agent->loading          one metadata load, update or invalidation at a time
+ *   backend->control        around the backend's control operations; may be held for long
+ *   agent->tables           regions, peers, backends: searched by many, changed by few; never held for long,
+ *                           never while a backend is called
+ *   agent->xfers_lock       the list of requests
+ *   agent->inbox.lock       received notifications
+ *   xfer->words_lock        failure text
+ * Host functions that a backend may call with its own locks held (complete, notified, peer_failed, wake) take the last
+ * three rows only.
+ *
+ * Lives
+ *   A region is in its set's index until deregistered, removed or retired; requests hold references (refs), so the
+ *   struct outlives that: they see is_dead. A local region's backend handles are closed at deregistration, which is
+ *   refused while an active request uses it. A remote region's keys are closed with its last reference.
+ *   A peer has `users` (its place in the table, and requests): keys and connection are closed when the last goes; and
+ *   `refs` (users as one, and prepared lists): the struct is freed when the last goes.
+ */
+#ifndef AGENT_INTERNAL_H
+#define AGENT_INTERNAL_H
+
+#include <nixl/backend.h>
+#include <nixl/nixl.h>
+
+#include "base/array.h"
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "plugin/plugin.h"
+#include "wire/wire.h"
+
+#define AGENT_BACKENDS 16 /* most backends in one agent: a set of them is a bit mask */
+
+/* ---- Backends (backend.c) -------------------------------------------------------------------------------- */
+
+struct nixl_backend {
+    struct nixl_agent *agent;
+    struct plugin *plugin;
+    struct nixl_backend_ops ops; /* the plugin's table, zero beyond its size */
+    struct nixl_instance instance;
+    struct nixl_host host; /* host.ctx is this struct */
+    void *self;
+    unsigned slot; /* place in agent->backends; bit 1 << slot in masks; also the order of creation */
+    struct lock control;
+    struct plugin_options options; /* parsed values, kept as long as the instance */
+    bool needs_progress;           /* instance has event_fd or period, and progress */
+};
+
+/* ---- Regions (regions.c) --------------------------------------------------------------------------------- */
+
+/* What one backend has of a region. */
+struct region_key {
+    void *handle;      /* local: region_open()'s handle. remote: key_open()'s key */
+    void *self_key;    /* local: the remote_key for loopback. remote: unused */
+    const void *bytes; /* local: what region_key() publishes. remote: unused */
+    uint32_t len;
+    uint32_t digest; /* remote: crc32c of the published bytes, with len tells whether a reload is the same */
+};
+
+/* A place in a set that survives reuse: a prepared list keeps ids and finds out whether they still hold. */
+struct region_id {
+    uint32_t slot, generation;
+};
+
+struct region {
+    uint64_t addr, len, dev; /* as registered; len UINT64_MAX for "unbounded" storage */
+    uint32_t refs;           /* atomic: its place in the set, and requests */
+    bool is_dead;            /* atomic: no longer in its set */
+    uint8_t mem;
+    uint8_t mark;      /* scratch of one load (agent->loading) or one deregistration (tables, write) */
+    uint16_t backends; /* mask of the backends in keys[], fixed at creation */
+    struct region_id id;
+    struct region_key keys[]; /* one for each bit of `backends`, lowest first */
+};
+
+static inline struct region_key *region_key_of(struct region *region, unsigned slot) {
+    uint32_t below = (uint32_t)region->backends & ((1u << slot) - 1u);
+
+    return &region->keys[__builtin_popcount(below)];
+}
+
+struct region_index; /* regions of one kind sorted by (dev, addr, len), chunked, with the furthest end of each chunk */
+
+/* All regions of one owner. Guarded by agent->tables. */
+struct region_set {
+    struct region_index *kinds[NIXL_MEM_KINDS];
+    struct region_slot *slots;
+    size_t slot_cap, slot_count;
+    uint32_t free_slot; /* head of the free list, UINT32_MAX for none */
+    size_t count;
+};
+
+/* A remembered hit; start with zeros. Valid while the tables stay locked. */
+struct region_hint {
+    struct region *last;
+};
+
+struct region *region_new(nixl_mem_t mem, const struct nixl_desc *desc, uint32_t backends); /* refs 1, in no set */
+static inline void region_ref(struct region *region) {
+    __atomic_fetch_add(&region->refs, 1, __ATOMIC_RELAXED);
+}
+/* True when that was the last reference: the caller closes keys (remote) and frees. */
+bool region_unref(struct region *region);
+void region_free(struct region *region);
+
+void region_set_init(struct region_set *set);
+void region_set_destroy(struct region_set *set); /* frees the tables; regions are the caller's */
+/* Makes room for `more` regions of that kind so that region_set_add cannot fail. False without memory. */
+bool region_set_reserve(struct region_set *set, nixl_mem_t mem, size_t more);
+/* Adds n regions (n log n, whatever their order); takes over one reference of each; sets their ids. */
+void region_set_add(struct region_set *set, nixl_mem_t mem, struct region **regions, size_t n);
+/* Takes a region out: sets is_dead, invalidates its id. Its reference goes to the caller. */
+void region_set_remove(struct region_set *set, struct region *region);
+/* The region of an id, NULL when it is gone. O(1). */
+struct region *region_set_get(const struct region_set *set, struct region_id id);
+/* A region that holds the whole block and has all of the backends in `want` (0: any). NULL: none. Zero-length blocks
+ * need addr within [start, end]. Unbounded regions hold everything from their addr on. */
+struct region *region_set_cover(const struct region_set *set, nixl_mem_t mem, const struct nixl_desc *desc,
+                                uint32_t want, struct region_hint *hint);
+/* A region equal in addr, len (0 as unbounded for storage kinds) and dev with mark 0 that has some of `want` (0: any). */
+struct region *region_set_exact(const struct region_set *set, nixl_mem_t mem, const struct nixl_desc *desc,
+                                uint32_t want);
+/* Says why a block is not covered: in no region, or in which two it spans. Sets the error text, returns NOT_FOUND. */
+nixl_status_t region_set_explain(const struct region_set *set, nixl_mem_t mem, const struct nixl_desc *desc,
+                                 size_t index, const char *owner);
+/* Visits all regions of a kind in order (dev, addr, len); false ends the walk. */
+typedef bool (*region_visit_fn)(struct region *region, void *ctx);
+void region_set_each(const struct region_set *set, nixl_mem_t mem, region_visit_fn visit, void *ctx);
+size_t region_set_count(const struct region_set *set, nixl_mem_t mem);
+
+/* ---- Peers (peer.c) -------------------------------------------------------------------------------------- */
+
+struct peer {
+    struct nixl_agent *agent;
+    struct peer *next; /* list of all that still have connections: for destroy */
+    uint32_t users;    /* atomic; see above */
+    uint32_t refs;     /* atomic; see above */
+    bool is_gone;      /* atomic: removed or replaced; a request posts no more */
+    bool is_failed;    /* atomic: a backend reported the connection's failure */
+    uint64_t changes;  /* atomic: grows when regions are removed; a request compares and looks again */
+    uint64_t heard_ns; /* atomic: when something last arrived from it (coarse clock), for stalls */
+    uint32_t backends; /* mask of backends with a handle below */
+    void *handles[AGENT_BACKENDS];
+    struct bytes conns[AGENT_BACKENDS]; /* as loaded, to compare on a reload */
+    struct region_set regions;
+    bool has_trailer;
+    struct wire_incarnation incarnation;
+    uint64_t generation;
+    struct lock words_lock;
+    char error[512]; /* last failure, under words_lock */
+    char *name;
+    size_t name_len;
+};
+
+/* Finds a loaded peer; tables must be held. NULL: none. */
+struct peer *peer_find(struct nixl_agent *agent, const char *name, size_t len);
+void peer_use(struct peer *peer);   /* one more user; tables held or already a user */
+void peer_leave(struct peer *peer); /* closes keys and connections with the last; no table lock held */
+void peer_ref(struct peer *peer);
+void peer_unref(struct peer *peer);
+/* Gives back one reference of a remote region; closes its keys with the last. No table lock held. */
+void peer_region_unref(struct peer *peer, struct region *region);
+/* Takes a peer out of the table (tables write-held by the caller), marks it gone. The table's use goes to the caller, who then calls
+ * xfer_fail_peer() and peer_leave() without the lock. */
+void peer_retire(struct peer *peer);
+/* host->peer_failed. */
+void peer_on_failure(void *ctx, void *token, nixl_status_t status, const char *text);
+
+/* ---- Lists read (list.c): any form as a sequence of blocks ------------------------------------------------ */
+
+struct list_reader {
+    const struct nixl_list *list;
+    const unsigned char *at;
+    size_t item, item_bytes;
+    uint64_t repeat; /* blocks given of the current strided item */
+};
+
+/* Checks a list whole: kind, form (one of the allowed bits 1 << form), pointers, sizes, wrap-around of addr + len (DRAM, VRAM), count of blocks
+ * below 2^31, and sums it up. Words name the item. `allow_empty`: count 0 is fine. */
+nixl_status_t list_check(const struct nixl_list *list, uint32_t forms, bool allow_empty, const char *what,
+                         size_t *blocks, uint64_t *bytes);
+void list_begin(struct list_reader *reader, const struct nixl_list *list);
+/* The next block; false at the end. */
+bool list_next(struct list_reader *reader, struct nixl_desc *desc);
+
+/* ---- Prepared lists (dlist.c) ----------------------------------------------------------------------------- */
+
+struct dlist_entry { /* flat: one a block */
+    uint64_t addr, len;
+    struct region_id region;
+};
+
+struct dlist_run { /* compact: one a run of blocks with one step, one length, one region */
+    uint64_t addr, len, stride;
+    uint64_t first; /* index of its first block */
+    uint64_t count;
+    struct region_id region;
+};
+
+/* One resolution, valid for each backend of its mask: usually there is one, more when a kind's regions were registered with
+ * different backends. */
+struct dlist_view {
+    uint32_t backends;
+    bool is_flat;
+    size_t run_count;
+    struct dlist_entry *entries;
+    struct dlist_run *runs;
+};
+
+struct nixl_dlist {
+    struct nixl_agent *agent; /* NULL after its end; under orphan rules of agent.c */
+    struct nixl_dlist *prev, *next; /* agent->dlists, under xfers_lock */
+    struct peer *peer;        /* NULL: this agent's memory */
+    bool is_local;            /* the local side; false with peer NULL: loopback */
+    nixl_mem_t mem;
+    size_t count; /* blocks */
+    uint64_t bytes;
+    unsigned view_count;
+    struct dlist_view views[]; /* entries and runs live in the same heap block */
+};
+
+/* ---- Requests (xfer.c, build.c) --------------------------------------------------------------------------- */
+
+struct nixl_xfer {
+    /* What pollers read: a line of its own, written when it ends. */
+    _Alignas(64) int32_t state; /* atomic nixl_status_t: NOT_POSTED, IN_PROG, SUCCESS or the failure */
+    uint32_t waiters;           /* atomic: somebody sleeps on `state` */
+
+    _Alignas(64) struct nixl_request request;
+    struct nixl_agent *agent; /* NULL after its end */
+    struct nixl_backend *backend;
+    struct peer *peer;      /* NULL: loopback or storage */
+    uint64_t local_changes; /* agent->local_changes when its regions were last seen alive */
+    uint64_t peer_changes;  /* peer->changes, likewise */
+    struct region **held;   /* regions it holds a reference of: local ones first */
+    size_t held_local, held_count;
+
+    bool sends_notif;       /* the stored notification is sent with each post */
+    struct bytes notif;     /* grows and is kept */
+    bool is_cancel_asked;   /* atomic */
+    nixl_status_t cancel_status; /* what a cancelled run ends with: CANCELED, or NOT_FOUND "peer removed" */
+    char cancel_words[160]; /* under words_lock, written before cancel is asked */
+
+    uint64_t timeout_ms, stall_timeout_ms; /* in force; NIXL_NO_TIMEOUT for none */
+    uint64_t deadline_ns;                  /* atomic, coarse clock; CLOCK_NEVER */
+    uint64_t moved_ns, moved_bytes;        /* the last time done_bytes was seen to change (stall) */
+    uint64_t start_ns, post_ns, end_ns;    /* telemetry */
+
+    struct lock words_lock;
+    struct nixl_failure_info failure;
+    char words[512];
+
+    struct nixl_xfer *prev, *next; /* agent->xfers, under xfers_lock */
+    void *block;                   /* the heap block all of it lives in */
+};
+
+/* host->complete. */
+void xfer_complete(void *ctx, struct nixl_request *request, const struct nixl_failure *failure);
+/* Ends every active request of a removed peer as NOT_FOUND "peer removed" (cancel, FORCE). No table lock held. */
+void xfer_fail_peer(struct nixl_agent *agent, struct peer *peer, const char *words);
+/* True when an active request holds a local region whose mark is set. Takes xfers_lock; tables may be held. */
+bool xfer_any_active_uses_marked(struct nixl_agent *agent);
+/* Looks at deadlines and stalls of all active requests; returns the next time to look (CLOCK_NEVER: none). */
+uint64_t xfer_check_deadlines(struct nixl_agent *agent, uint64_t now_ns);
+/* Cancels and quiesces all requests, detaches them and all prepared lists from the agent. For destroy. */
+void xfer_orphan_all(struct nixl_agent *agent);
+
+/* ---- Progress (progress.c) -------------------------------------------------------------------------------- */
+
+struct progress {
+    struct thread thread;
+    bool has_thread, stop; /* stop: atomic */
+    bool is_asleep;        /* atomic: the thread sleeps or is about to */
+    int wake_fd;           /* eventfd that wakes the thread and sleeping waiters */
+    int epoll_fd;          /* wake_fd and the backends' event descriptors */
+    uint64_t wake_at_ns;   /* atomic: when the thread will look at deadlines anyway */
+    uint64_t polls;        /* grows with each poll by a caller (relaxed): the thread stays away while it moves */
+    uint64_t deadline_ns;  /* atomic: earliest deadline known */
+    uint64_t spin_ns;
+    /* The completion descriptor. */
+    int event_fd;     /* -1 until asked for */
+    bool armed;       /* atomic */
+    uint64_t events;  /* atomic: completions and notifications so far, counted while event_fd is there */
+    uint64_t seen;    /* events at the last arm */
+};
+
+nixl_status_t progress_open(struct nixl_agent *agent);
+nixl_status_t progress_start_thread(struct nixl_agent *agent);
+void progress_close(struct nixl_agent *agent); /* joins the thread */
+/* A backend that needs progress was opened. */
+nixl_status_t progress_add_backend(struct nixl_agent *agent, struct nixl_backend *backend);
+/* One round over all backends that need it; how many events. */
+unsigned progress_run(struct nixl_agent *agent);
+/* The same for one backend: what a poll does. */
+unsigned progress_run_one(struct nixl_agent *agent, struct nixl_backend *backend);
+void progress_wake(struct nixl_agent *agent);
+/* A completion or a notification: tells whoever armed. Any thread, any lock. */
+void progress_event(struct nixl_agent *agent);
+/* A request with that deadline was posted. */
+void progress_deadline(struct nixl_agent *agent, uint64_t deadline_ns);
+
+/* ---- Notifications (notif.c) ------------------------------------------------------------------------------ */
+
+struct inbox {
+    struct lock lock;
+    size_t count; /* atomic, for a look without the lock */
+    struct inbox_slab *head, *tail; /* filled, oldest first */
+    struct inbox_slab *spare;
+};
+
+void inbox_init(struct inbox *inbox);
+void inbox_destroy(struct inbox *inbox);
+/* Adds a notification as if `backend` had delivered it (NULL: this agent itself). False without memory (logged). */
+bool inbox_add(struct nixl_agent *agent, struct nixl_backend *backend, const char *sender, size_t sender_len,
+               const void *msg, size_t len);
+/* host->notified. */
+void notif_on_arrival(void *ctx, const char *sender, size_t sender_len, const void *msg, size_t len);
+
+/* ---- Metadata (metadata.c, load.c, changes.c) -------------------------------------------------------------- */
+
+/* What changed, for update blobs: a bounded log. Guarded by agent->tables. */
+struct change_log {
+    struct change *items; /* ring */
+    size_t cap, count, head;
+    uint64_t oldest; /* updates since generations below this are not possible */
+};
+
+/* Notes that a local region was added or removed (tables write-held): grows agent->generation. */
+void changes_note(struct nixl_agent *agent, const struct region *region, bool added);
+void changes_destroy(struct nixl_agent *agent);
+
+/* ---- The agent (agent.c) ---------------------------------------------------------------------------------- */
+
+struct nixl_agent {
+    char *name;
+    size_t name_len;
+    enum nixl_sync sync;
+    uint32_t fork_generation;
+    bool telemetry;
+    uint64_t xfer_timeout_ms, stall_timeout_ms; /* NIXL_NO_TIMEOUT for none */
+
+    struct lock strict;
+    struct lock loading;
+    struct lock tables_lock;     /* modes NONE and STRICT */
+    struct rwlock tables_rwlock; /* mode RW */
+
+    struct nixl_backend *backends[AGENT_BACKENDS]; /* grows only; count is atomic (release after the slot) */
+    unsigned backend_count;
+
+    struct region_set regions;
+    uint64_t local_changes; /* atomic: grows when a local region is removed */
+    uint64_t generation;    /* of the metadata; tables */
+    struct wire_incarnation incarnation;
+    struct change_log changes;
+    struct bytes blob; /* the full blob as last made, valid for blob_generation; tables */
+    uint64_t blob_generation;
+    bool blob_valid;
+
+    struct hash peers; /* name -> struct peer; tables */
+    struct peer *all_peers; /* with connections, also retired ones; tables */
+
+    struct lock xfers_lock;
+    struct nixl_xfer *xfers;
+    struct nixl_dlist *dlists;
+
+    struct inbox inbox;
+    struct progress progress;
+    void *exchange; /* src/exchange's state, NULL while there is none */
+};
+
+/* Modes. "search" looks into tables, "change" alters them, "data" needs none (post, poll, notify). Each enter has its leave. Enter
+ * also refuses in a forked child: then it returns the failure and takes nothing. */
+nixl_status_t agent_enter(struct nixl_agent *agent, const char *call); /* NULL and fork checks, strict lock */
+void agent_leave(struct nixl_agent *agent);
+
+static inline void tables_search(struct nixl_agent *agent) {
+    if (agent->sync == NIXL_SYNC_RW) {
+        rwlock_read(&agent->tables_rwlock);
+    } else {
+        lock_take(&agent->tables_lock);
+    }
+}
+
+static inline void tables_change(struct nixl_agent *agent) {
+    if (agent->sync == NIXL_SYNC_RW) {
+        rwlock_write(&agent->tables_rwlock);
+    } else {
+        lock_take(&agent->tables_lock);
+    }
+}
+
+static inline void tables_leave(struct nixl_agent *agent) {
+    if (agent->sync == NIXL_SYNC_RW) {
+        rwlock_drop(&agent->tables_rwlock);
+    } else {
+        lock_drop(&agent->tables_lock);
+    }
+}
+
+/* ---- Options and choice (select.c) ------------------------------------------------------------------------- */
+
+/* The mask of options->backends, checked to be this agent's; 0 without hints. Reads no more than options->size. */
+nixl_status_t select_hints(struct nixl_agent *agent, const struct nixl_options *options, uint32_t *mask);
+/* A full options struct whatever the caller's size: members beyond it are the defaults. NULL gives the defaults. */
+struct nixl_options options_full(const struct nixl_options *options);
+/* The order in which to try the backends of `mask`: hints in their order, then rank, then creation. Returns how many. */
+unsigned select_order(struct nixl_agent *agent, const struct nixl_options *options, uint32_t mask,
+                      struct nixl_backend *order[AGENT_BACKENDS]);
+/* Appends to the error text which plugins would take these kinds ("POSIX would: create it with nixl_backend_create()"). */
+void select_suggest(struct nixl_agent *agent, nixl_mem_t local, nixl_mem_t remote, bool remote_peer);
+
+#endif

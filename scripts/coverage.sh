@@ -14,5 +14,5 @@ meson test -C $dir --no-rebuild --timeout-multiplier 3 --no-suite project --no-s
 for folder in src/wire src/agent; do
     echo
     gcovr --root . --object-directory $dir --filter "$folder/" --exclude-unreachable-branches --print-summary $dir |
-        grep -v '^branches:'
+        grep -v '^branches:' | cut -c1-71
 done

@@ -12,7 +12,8 @@ set -u
 level=${1:-test}
 
 # One line a need: level, the Debian package, what it is, and how to see whether it is there
-# (cmd: one of these programs; pc: a pkg-config module; h: a header; run: this command succeeds; fuzzer: clang links one).
+# (cmd: one of these programs; pc: a pkg-config module; h: a header; py: a Python module;
+# file: one of these; fuzzer: clang links one).
 needs='
 build gcc              a_C_compiler                   cmd cc gcc clang
 build libc6-dev        the_C_library_headers          h stdio.h
@@ -26,8 +27,8 @@ build liburing-dev     liburing                       pc liburing
 build libaio-dev       libaio                         h libaio.h
 test  libcmocka-dev    cmocka                         pc cmocka
 test  python3          Python_3                       cmd python3
-test  python3-pip      pip_for_Python_3               run python3 -m pip --version
-test  ca-certificates  certificates_of_the_web        run test -e /etc/ssl/certs/ca-certificates.crt
+test  python3-pip      pip_for_Python_3               py pip
+test  ca-certificates  certificates_of_the_web        file /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/ca-bundle.pem
 check clang            clang                          cmd clang
 check libclang-rt-dev  libFuzzer_and_sanitizers       fuzzer
 check clang-format     clang-format                   cmd clang-format
@@ -64,7 +65,13 @@ is_there() {
         done
         [ -n "$compiler" ] && echo "#include <$1>" | "$compiler" -E -x c - >/dev/null 2>&1
         ;;
-    run) "$@" >/dev/null 2>&1 ;;
+    py) python3 -c "import importlib.util, sys; sys.exit(not importlib.util.find_spec('$1'))" >/dev/null 2>&1 ;;
+    file)
+        for file in "$@"; do
+            [ -e "$file" ] && return 0
+        done
+        return 1
+        ;;
     fuzzer)
         echo 'int LLVMFuzzerTestOneInput(const void *p, unsigned long n) { return p == 0 && n; }' |
             clang -fsanitize=fuzzer -x c -o /dev/null - >/dev/null 2>&1

@@ -5,7 +5,7 @@ set -u
 readme=$NIXL_TEST_SOURCE/README.md
 source=$NIXL_TEST_SOURCE/examples/c/first.c
 rc=0
-echo '1..2'
+echo '1..3'
 if difference=$(awk '/^```c$/ { on = 1; next } /^```$/ { if (on) exit } on' "$readme" | diff - "$source" 2>&1); then
     echo 'ok 1 - the program in README is examples/c/first.c'
 else
@@ -25,4 +25,15 @@ case $status:$output in
     rc=1
     ;;
 esac
+# shellcheck disable=SC2016  # the backquotes are README's
+in_readme=$(awk '/^These functions are declared/ { on = 1 } /^$/ { on = 0 } on' "$readme" | grep -o '`nixl_[a-z_]*`' | tr -d '`' | sort)
+in_test=$(grep -o '^ *{"nixl_[a-z_]*"' "$NIXL_TEST_SOURCE/tests/project/not_yet.c" | grep -o 'nixl_[a-z_]*' | sort)
+if [ -n "$in_readme" ] && [ "$in_readme" = "$in_test" ]; then
+    echo 'ok 3 - the functions that it says are not there yet are those that are tested to be so'
+else
+    echo 'not ok 3 - the functions that it says are not there yet are those that are tested to be so'
+    echo "# in README: $(echo "$in_readme" | tr '\n' ' ')"
+    echo "# tested:    $(echo "$in_test" | tr '\n' ' ')"
+    rc=1
+fi
 exit $rc

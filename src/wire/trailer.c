@@ -190,7 +190,7 @@ static const char *take_items(struct wire_blob *blob, nixl_status_t *status) {
 bool trailer_read(struct wire_reader *reader, struct bytes *scratch, struct wire_blob *blob,
                   nixl_status_t *status) {
     struct wire_reader start = *reader;
-    struct bytes_view digits;
+    struct bytes_view digits = {0};
     const char *what;
 
     blob->has_trailer = false;

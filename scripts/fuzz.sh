@@ -12,7 +12,7 @@ seconds=${1:-20}
 dir=build/fuzz
 least=90
 
-if ! CC=clang CXX=clang++ scripts/build.sh $dir -Dbuildtype=debug -Doptimization=1 -Dwerror=false -Dfuzzers=true \
+if ! CC=clang CXX=clang++ scripts/build.sh $dir -Ddebug=true -Doptimization=1 -Dwerror=false -Dfuzzers=true \
     -Db_lundef=false -- fuzzers; then
     echo "failed: the build of the fuzz targets"
     echo "0 passed, 1 failed"

@@ -39,7 +39,7 @@ thread)
 esac
 if [ "$sanitize" != none ]; then
     # gcc's warnings are less exact under sanitizers; the plain build keeps them errors.
-    options="-Dbuildtype=debug -Doptimization=1 -Dwerror=false -Dsanitizer=$sanitize"
+    options="-Ddebug=true -Doptimization=1 -Dwerror=false -Dsanitizer=$sanitize"
 fi
 
 # shellcheck disable=SC2086

@@ -25,6 +25,7 @@ build g++              a_C++_compiler                 cmd c++ g++ clang++
 build libucx-dev       UCX_headers_and_library        pc ucx
 build liburing-dev     liburing                       pc liburing
 build libaio-dev       libaio                         h libaio.h
+build uthash-dev       uthash                         h uthash.h
 test  libcmocka-dev    cmocka                         pc cmocka
 test  libjansson-dev   jansson                        pc jansson
 test  python3          Python_3                       cmd python3

@@ -64,7 +64,7 @@ struct nixl_option {
     uint64_t max;
     const char *choices; /* ENUM: "none|peer" */
     const char *alias;   /* another accepted name, or NULL */
-    const char *env;     /* environment or configuration key that is asked when no parameter is given, or NULL */
+    const char *env;     /* environment or configuration key asked when no parameter is given, or NULL */
     const char *help;    /* one line: what it does, its unit */
     bool secret;         /* the value is never printed */
 };
@@ -77,9 +77,9 @@ struct nixl_run {
     uint64_t local, remote, len;
     uint64_t local_stride, remote_stride;
     void *local_key;      /* region_open()'s handle of the local region */
-    void *remote_key;     /* key_open()'s handle, or key_self()'s (the region's own handle) for this agent's memory */
+    void *remote_key;     /* key_open()'s handle; for this agent's memory key_self()'s or the region's */
     uint32_t count;       /* at least 1 */
-    uint32_t first_index; /* the user's index of block 0: say it in errors (the i-th block is first_index + i) */
+    uint32_t first_index; /* the user's index of block 0; of the i-th: first_index + i (for errors) */
 };
 
 enum nixl_request_flags {
@@ -129,8 +129,9 @@ struct nixl_failure {
 
 enum nixl_cancel {
     NIXL_CANCEL_GENTLE = 0, /* the user, or a release: stop issuing; what is under way may finish */
-    NIXL_CANCEL_FORCE = 1   /* a deadline, or the peer was removed: end it now, also by tearing down the connection
-                               to its peer (which fails everything else to that peer) */
+    /* A deadline, or the peer was removed: end it now, also by tearing down the connection to its peer (which fails
+     * everything else to that peer). */
+    NIXL_CANCEL_FORCE = 1
 };
 
 /* ---- What the agent offers: struct nixl_host ------------------------------------------------------------- */
@@ -150,9 +151,9 @@ struct nixl_host {
     uint32_t abi;
     size_t size;
     void *ctx;
-    const char *agent;         /* the agent's name */
-    bool progress_thread;      /* the agent has a progress thread */
-    bool telemetry;            /* times are being kept */
+    const char *agent;    /* the agent's name */
+    bool progress_thread; /* the agent has a progress thread */
+    bool telemetry;       /* times are being kept */
     enum nixl_sync sync;
     uint64_t stall_timeout_ms; /* the agent's default */
 
@@ -207,16 +208,16 @@ struct nixl_query_sink {
 /* ---- The operations --------------------------------------------------------------------------------------- */
 
 struct nixl_backend_ops {
-    uint32_t abi; /* NIXL_BACKEND_ABI */
-    size_t size;  /* sizeof(struct nixl_backend_ops): the agent reads no further, and takes the rest as NULL */
+    uint32_t abi;     /* NIXL_BACKEND_ABI */
+    size_t size;      /* sizeof(struct nixl_backend_ops): the agent reads no further; the rest is NULL */
     const char *name; /* as in the file's name */
     const char *version;
-    const char *summary;   /* one line */
-    uint32_t mems;         /* NIXL_MEM_BIT() set that may work */
-    uint32_t caps;         /* enum nixl_cap set. REMOTE needs NOTIF and the conn, peer and key operations */
-    uint32_t rank;         /* enum nixl_rank or between */
-    uint32_t reserved;     /* 0 */
-    size_t options_bytes;  /* size of the struct that the options table fills */
+    const char *summary;  /* one line */
+    uint32_t mems;        /* NIXL_MEM_BIT() set that may work */
+    uint32_t caps;        /* enum nixl_cap set. REMOTE needs NOTIF and the conn, peer and key operations */
+    uint32_t rank;        /* enum nixl_rank or between */
+    uint32_t reserved;    /* 0 */
+    size_t options_bytes; /* size of the struct that the options table fills */
     const struct nixl_option *options;
     size_t option_count;
     size_t request_bytes; /* size of a request's `state` */
@@ -233,7 +234,8 @@ struct nixl_backend_ops {
 
     /* Control. Registers a block, or opens what its metadata names. Each call is one registration, also of the same block
      * again. The kind is one of instance->mems. Fails: INVALID_PARAM, NOT_FOUND, NOT_SUPPORTED, BACKEND. */
-    nixl_status_t (*region_open)(void *self, nixl_mem_t mem, const struct nixl_meta_desc *desc, void **region);
+    nixl_status_t (*region_open)(void *self, nixl_mem_t mem, const struct nixl_meta_desc *desc,
+                                 void **region);
     /* Control. Must cope with memory that is no longer mapped. */
     void (*region_close)(void *self, void *region);
     /* Control; REMOTE only. The bytes by which others reach the region; they stay the region's. */
@@ -265,8 +267,8 @@ struct nixl_backend_ops {
     /* Data; may be NULL. Writes what carries bytes to a peer (NULL: to this agent) for that kind of memory: "rc_mlx5", "cma". */
     nixl_status_t (*peer_transport)(void *self, void *peer, nixl_mem_t mem, char *text, size_t size);
     /* Control; REMOTE only. Makes a key of a peer's region from its bytes (checked as conn is). */
-    nixl_status_t (*key_open)(void *self, void *peer, nixl_mem_t mem, const struct nixl_desc *desc, const void *bytes,
-                              size_t len, void **key);
+    nixl_status_t (*key_open)(void *self, void *peer, nixl_mem_t mem, const struct nixl_desc *desc,
+                              const void *bytes, size_t len, void **key);
     void (*key_close)(void *self, void *peer, void *key);
 
     /* Prepares a request: limits, lists, opening paths. May be NULL. Called with no lock held, by the thread that makes the request.

@@ -206,8 +206,10 @@ struct nixl_options {
 };
 
 #define NIXL_OPTIONS_INIT                                                                                    \
-    { sizeof(struct nixl_options), NULL, 0, NULL, 0, false, false, false, false, NULL, NIXL_DEFAULT_PORT,    \
-      NULL, NULL, 0, 0, 0, 0 }
+    {                                                                                                        \
+        sizeof(struct nixl_options), NULL, 0, NULL, 0, false, false, false, false, NULL, NIXL_DEFAULT_PORT,  \
+            NULL, NULL, 0, 0, 0, 0                                                                           \
+    }
 
 struct nixl_agent_config {
     size_t size; /* sizeof(struct nixl_agent_config) */
@@ -226,8 +228,10 @@ struct nixl_agent_config {
 };
 
 #define NIXL_AGENT_CONFIG_INIT                                                                               \
-    { sizeof(struct nixl_agent_config), false, false, false, NIXL_SYNC_NONE, NIXL_DEFAULT_PORT, NULL, 0,     \
-      100000, 5000000, 0, 0 }
+    {                                                                                                        \
+        sizeof(struct nixl_agent_config), false, false, false, NIXL_SYNC_NONE, NIXL_DEFAULT_PORT, NULL, 0,   \
+            100000, 5000000, 0, 0                                                                            \
+    }
 
 struct nixl_param {
     const char *key, *value;
@@ -452,7 +456,8 @@ NIXL_API nixl_status_t nixl_mem_deregister(struct nixl_agent *agent, const struc
  * Fails: INVALID_PARAM, NOT_SUPPORTED (the backend cannot be asked), BACKEND (unreadable; index in the text).
  * May block for as long as the storage does; no lock is held. Threads: any. */
 NIXL_API nixl_status_t nixl_mem_query(struct nixl_agent *agent, const struct nixl_list *list,
-                                      const struct nixl_options *options, struct nixl_query_results **results);
+                                      const struct nixl_options *options,
+                                      struct nixl_query_results **results);
 
 /* ---- Peers ---------------------------------------------------------------------------------------------- */
 
@@ -473,7 +478,8 @@ NIXL_API const char *nixl_peer_error(struct nixl_agent *agent, const char *peer)
 
 /* How bytes reach a peer by a backend (NULL: the first in common), as in nixl_xfer_transport(). Valid until this
  * thread's next call; "" when not known. Threads: any. */
-NIXL_API const char *nixl_peer_transport(struct nixl_agent *agent, const char *peer, struct nixl_backend *backend);
+NIXL_API const char *nixl_peer_transport(struct nixl_agent *agent, const char *peer,
+                                         struct nixl_backend *backend);
 
 /* The names of all loaded peers, sorted. Release with nixl_free(). Fails: INVALID_PARAM, BACKEND (no memory).
  * Threads: any. */
@@ -576,8 +582,8 @@ NIXL_API nixl_status_t nixl_xfer_cost(const struct nixl_xfer *xfer, struct nixl_
  * one peer arrive once and in the order of sending. Reads options: backends.
  * Fails: NOT_FOUND (peer unknown), BACKEND (no common backend carries notifications), REMOTE_DISCONNECT,
  * INVALID_PARAM (longer than NIXL_NOTIF_MAX). Threads: any. */
-NIXL_API nixl_status_t nixl_notif_send(struct nixl_agent *agent, const char *peer, const void *msg, size_t len,
-                                       const struct nixl_options *options);
+NIXL_API nixl_status_t nixl_notif_send(struct nixl_agent *agent, const char *peer, const void *msg,
+                                       size_t len, const struct nixl_options *options);
 
 /* Takes all notifications that have arrived; *notifs is NULL when there are none. Makes progress. Release with
  * nixl_notifs_release(). Reads options: backends (only theirs). Fails: BACKEND (no backend carries notifications),
@@ -598,7 +604,8 @@ NIXL_API nixl_status_t nixl_metadata_get(struct nixl_agent *agent, void **blob, 
  * Fails: NOT_FOUND (a block is not registered; index in the text), BACKEND (no backend reaches others), INVALID_PARAM.
  * Threads: any. */
 NIXL_API nixl_status_t nixl_metadata_get_partial(struct nixl_agent *agent, const struct nixl_list *list,
-                                                 const struct nixl_options *options, void **blob, size_t *len);
+                                                 const struct nixl_options *options, void **blob,
+                                                 size_t *len);
 
 /* The agent's generation: grows whenever its blob would change. Threads: any. */
 NIXL_API uint64_t nixl_metadata_generation(struct nixl_agent *agent);
@@ -606,7 +613,8 @@ NIXL_API uint64_t nixl_metadata_generation(struct nixl_agent *agent);
 /* Only what changed since a generation that nixl_metadata_generation() gave: added and removed regions. When that is
  * too long ago to tell, a full blob. Release *blob with nixl_free(). Fails: as nixl_metadata_get(); NOT_FOUND (a
  * generation of the future). Threads: any. */
-NIXL_API nixl_status_t nixl_metadata_get_update(struct nixl_agent *agent, uint64_t since, void **blob, size_t *len);
+NIXL_API nixl_status_t nixl_metadata_get_update(struct nixl_agent *agent, uint64_t since, void **blob,
+                                                size_t *len);
 
 /* Learns a peer from its blob (full, partial or update). *peer, if peer is not NULL, gets the name it carries
  * (nixl_free()). Loading again adds; a full blob or an update of this library also removes what is gone. A newer
@@ -615,7 +623,8 @@ NIXL_API nixl_status_t nixl_metadata_get_update(struct nixl_agent *agent, uint64
  * own blob), NOT_ALLOWED (another connection of a peer that is alive; older than what is known), NOT_FOUND (an update
  * whose base is not known; no regions and nothing usable), BACKEND (no backend in common; what a backend says).
  * Threads: any. */
-NIXL_API nixl_status_t nixl_metadata_load(struct nixl_agent *agent, const void *blob, size_t len, char **peer);
+NIXL_API nixl_status_t nixl_metadata_load(struct nixl_agent *agent, const void *blob, size_t len,
+                                          char **peer);
 
 /* Forgets a peer: requests to it in flight end as NOT_FOUND "peer removed", later posts too. Fails: NOT_FOUND,
  * INVALID_PARAM (this agent itself). Threads: any. */
@@ -640,7 +649,8 @@ NIXL_API nixl_status_t nixl_metadata_fetch(struct nixl_agent *agent, const char 
                                            const struct nixl_options *options);
 /* Tells a peer (ip_addr, port) or the store that this agent's metadata is void. Reads options: ip_addr, port, wait_ms.
  * Fails as nixl_metadata_send(). Threads: any. */
-NIXL_API nixl_status_t nixl_metadata_invalidate_local(struct nixl_agent *agent, const struct nixl_options *options);
+NIXL_API nixl_status_t nixl_metadata_invalidate_local(struct nixl_agent *agent,
+                                                      const struct nixl_options *options);
 
 /* ---- Memory views: the vendor's own handle for transfers started on a device ----------------------------- */
 

@@ -53,7 +53,34 @@ struct nixl_backend {
     struct lock control;
     struct plugin_options options; /* parsed values, kept as long as the instance */
     bool needs_progress;           /* instance has event_fd or period, and progress */
+    const void *conn;              /* REMOTE: conn_info()'s bytes, asked for once */
+    size_t conn_len;
+    const void *note; /* note()'s bytes, or NULL */
+    size_t note_len;
+    struct lock config_lock; /* around config_values */
+    struct config_value *config_values;
+    char *words; /* the description when the plugin has none */
 };
+
+/* The agent's backend of that type, NULL for none. No lock needed: backends only come. */
+struct nixl_backend *backend_find(struct nixl_agent *agent, const char *type, size_t len);
+static inline unsigned backend_count(struct nixl_agent *agent);
+/* Mask of the backends that have all of these capabilities (enum nixl_cap set; 0: all backends). */
+uint32_t backend_mask(struct nixl_agent *agent, uint32_t caps);
+
+/*
+ * Around every call of an operation that can fail:
+ *     unsigned mark = backend_mark();
+ *     status = backend->ops.region_open(...);
+ *     if (status < 0) return backend_fault(backend, mark, status, "registering");
+ * The fault's text is the backend's own with "backend NAME: " before it, or made of `doing` when it gave none.
+ * Returns `status`, NIXL_ERR_BACKEND if it is no failure at all.
+ */
+unsigned backend_mark(void);
+nixl_status_t backend_fault(const struct nixl_backend *backend, unsigned mark, nixl_status_t status,
+                            const char *doing);
+/* Closes what is open of an agent's backends, newest first, and frees them. For destroy. */
+void backend_close_all(struct nixl_agent *agent);
 
 /* ---- Regions (regions.c) --------------------------------------------------------------------------------- */
 
@@ -141,7 +168,6 @@ size_t region_set_count(const struct region_set *set, nixl_mem_t mem);
 
 struct peer {
     struct nixl_agent *agent;
-    struct peer *next; /* list of all that still have connections: for destroy */
     uint32_t users;    /* atomic; see above */
     uint32_t refs;     /* atomic; see above */
     bool is_gone;      /* atomic: removed or replaced; a request posts no more */
@@ -152,9 +178,11 @@ struct peer {
     void *handles[AGENT_BACKENDS];
     struct bytes conns[AGENT_BACKENDS]; /* as loaded, to compare on a reload */
     struct region_set regions;
-    bool has_trailer;
+    bool has_trailer; /* guarded by agent->loading, as the next four */
+    bool is_complete; /* a full blob was loaded: what is not known of complete_generation is not there */
     struct wire_incarnation incarnation;
-    uint64_t generation;
+    uint64_t generation; /* the newest seen */
+    uint64_t complete_generation;
     struct lock words_lock;
     char error[512]; /* last failure, under words_lock */
     char *name;
@@ -295,7 +323,9 @@ struct progress {
 
 nixl_status_t progress_open(struct nixl_agent *agent);
 nixl_status_t progress_start_thread(struct nixl_agent *agent);
-void progress_close(struct nixl_agent *agent); /* joins the thread */
+/* Joins the thread; descriptors stay, so that backends may still wake. For destroy: then backends are closed. */
+void progress_stop(struct nixl_agent *agent);
+void progress_close(struct nixl_agent *agent); /* closes the descriptors */
 /* A backend that needs progress was opened. */
 nixl_status_t progress_add_backend(struct nixl_agent *agent, struct nixl_backend *backend);
 /* One round over all backends that need it; how many events. */
@@ -314,7 +344,6 @@ struct inbox {
     struct lock lock;
     size_t count; /* atomic, for a look without the lock */
     struct inbox_slab *head, *tail; /* filled, oldest first */
-    struct inbox_slab *spare;
 };
 
 void inbox_init(struct inbox *inbox);
@@ -336,6 +365,8 @@ struct change_log {
 
 /* Notes that a local region was added or removed (tables write-held): grows agent->generation. */
 void changes_note(struct nixl_agent *agent, const struct region *region, bool added);
+/* Something else of the blob changed (tables write-held): grows the generation; updates from before are not possible. */
+void changes_cut(struct nixl_agent *agent);
 void changes_destroy(struct nixl_agent *agent);
 
 /* ---- The agent (agent.c) ---------------------------------------------------------------------------------- */
@@ -366,7 +397,6 @@ struct nixl_agent {
     bool blob_valid;
 
     struct hash peers; /* name -> struct peer; tables */
-    struct peer *all_peers; /* with connections, also retired ones; tables */
 
     struct lock xfers_lock;
     struct nixl_xfer *xfers;
@@ -376,6 +406,10 @@ struct nixl_agent {
     struct progress progress;
     void *exchange; /* src/exchange's state, NULL while there is none */
 };
+
+static inline unsigned backend_count(struct nixl_agent *agent) {
+    return __atomic_load_n(&agent->backend_count, __ATOMIC_ACQUIRE);
+}
 
 /* Modes. "search" looks into tables, "change" alters them, "data" needs none (post, poll, notify). Each enter has its leave. Enter
  * also refuses in a forked child: then it returns the failure and takes nothing. */

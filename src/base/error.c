@@ -13,6 +13,7 @@
 #include <string.h>
 
 static _Thread_local char thread_text[ERROR_TEXT_SIZE];
+static _Thread_local size_t thread_index = NIXL_NO_INDEX;
 
 /* Marks a cut, and takes care not to leave half a UTF-8 character before the dots. */
 static void cut_mark(char *buf) {
@@ -59,8 +60,23 @@ nixl_status_t fail_v(nixl_status_t status, const char *fmt, va_list args) {
 
     format(text, fmt, args);
     memcpy(thread_text, text, strlen(text) + 1);
+    thread_index = NIXL_NO_INDEX;
     failure_log(status);
     return status;
+}
+
+nixl_status_t fail_at(nixl_status_t status, size_t index, const char *fmt, ...) {
+    va_list args;
+
+    va_start(args, fmt);
+    status = fail_v(status, fmt, args);
+    va_end(args);
+    thread_index = index;
+    return status;
+}
+
+size_t error_index(void) {
+    return thread_index;
 }
 
 nixl_status_t fail(nixl_status_t status, const char *fmt, ...) {
@@ -81,6 +97,7 @@ nixl_status_t fail_errno(nixl_status_t status, int err, const char *fmt, ...) {
     format(text, fmt, args);
     va_end(args);
     text_join(text, ": ", strerror_r(err, reason, sizeof reason));
+    thread_index = NIXL_NO_INDEX;
     failure_log(status);
     return status;
 }

@@ -25,6 +25,11 @@ nixl_status_t(fail)(nixl_status_t status, const char *fmt, ...) __attribute__((f
 nixl_status_t fail_v(nixl_status_t status, const char *fmt, va_list args)
     __attribute__((format(printf, 2, 0), cold));
 
+/* fail(), blaming descriptor `index`, which error_index() tells. All other failures blame NIXL_NO_INDEX. */
+nixl_status_t fail_at(nixl_status_t status, size_t index, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4), cold));
+size_t error_index(void);
+
 /* fail() with ": <what errno value `err` means>" at the end. */
 nixl_status_t fail_errno(nixl_status_t status, int err, const char *fmt, ...)
     __attribute__((format(printf, 3, 4), cold));

@@ -334,39 +334,51 @@ bool text_append(char *buf, size_t size, size_t *len, const char *fmt, ...) {
     return fitted;
 }
 
+static size_t quoted_width(unsigned char c) {
+    return c == '"' || c == '\\' ? 2 : c >= 0x20 && c < 0x7f ? 1 : 4;
+}
+
 const char *text_quote(char *buf, size_t size, const void *data, size_t len) {
     static const char digits[] = "0123456789abcdef";
     const unsigned char *at = data;
-    size_t out = 0;
+    size_t room = size - 3; /* for what stands between the quotes */
+    size_t whole = 0;
+    size_t used = 0;
+    char *out = buf;
     size_t i;
 
-    buf[out++] = '"';
+    for (i = 0; i < len && whole <= room; i++) {
+        whole += quoted_width(at[i]);
+    }
+    if (whole > room) {
+        room -= 3; /* it will be cut: the dots need a place */
+    }
+    *out++ = '"';
     for (i = 0; i < len; i++) {
-        unsigned char c = at[i];
-        size_t width = c == '"' || c == '\\' ? 2 : (c >= 0x20 && c < 0x7f ? 1 : 4);
+        size_t width = quoted_width(at[i]);
 
-        /* After this one there must be room for the closing quote, the dots of a later cut, and the NUL. */
-        if (out + width + (i + 1 < len ? 5 : 2) > size) {
+        if (used + width > room) {
             break;
         }
+        used += width;
         if (width == 4) {
-            buf[out++] = '\\';
-            buf[out++] = 'x';
-            buf[out++] = digits[c >> 4];
-            buf[out++] = digits[c & 15];
+            *out++ = '\\';
+            *out++ = 'x';
+            *out++ = digits[at[i] >> 4];
+            *out++ = digits[at[i] & 15];
             continue;
         }
         if (width == 2) {
-            buf[out++] = '\\';
+            *out++ = '\\';
         }
-        buf[out++] = (char)c;
+        *out++ = (char)at[i];
     }
-    buf[out++] = '"';
+    *out++ = '"';
     if (i < len) {
-        memcpy(buf + out, "...", 3);
+        memcpy(out, "...", 3);
         out += 3;
     }
-    buf[out] = '\0';
+    *out = '\0';
     return buf;
 }
 

@@ -24,6 +24,9 @@ nixl_status_t plugin_list(struct nixl_names **names);
  * table. The reference's plugins are told apart by their entry symbol. Fails: NOT_FOUND, BACKEND, MISMATCH. */
 nixl_status_t plugin_open(const char *name, struct plugin **plugin);
 
+/* Whether a table has the operations that these capabilities need: again after open() added some. BACKEND. */
+nixl_status_t plugin_check_caps(const char *name, const struct nixl_backend_ops *ops, uint32_t caps);
+
 /* Describes it for users. One heap block. */
 nixl_status_t plugin_describe(struct plugin *plugin, struct nixl_plugin_info **info);
 

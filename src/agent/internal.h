@@ -6,6 +6,7 @@
  * Locks, in the order in which they may be taken (never two of one row, never upwards):
  *   agent->strict           one call at a time (mode STRICT only), taken at the API's edge
  *   agent->loading          one metadata load, update or invalidation at a time
+ *   xfer->turn              around a backend's cancel; a post of the request waits for it
  *   backend->control        around the backend's control operations; may be held for long
  *   agent->tables           regions, peers, backends: searched by many, changed by few; never held for long,
  *                           never while a backend is called
@@ -115,7 +116,8 @@ static inline struct region_key *region_key_of(struct region *region, unsigned s
     return &region->keys[__builtin_popcount(below)];
 }
 
-struct region_index; /* regions of one kind sorted by (dev, addr, len), chunked, with the furthest end of each chunk */
+struct
+    region_index; /* regions of one kind sorted by (dev, addr, len), chunked, with the furthest end of each chunk */
 
 /* All regions of one owner. Guarded by agent->tables. */
 struct region_set {
@@ -126,12 +128,29 @@ struct region_set {
     size_t count;
 };
 
+struct region_slot {
+    struct region *region; /* NULL: free */
+    uint32_t generation;   /* grows when a region leaves */
+    uint32_t next_free;
+};
+
 /* A remembered hit; start with zeros. Valid while the tables stay locked. */
 struct region_hint {
     struct region *last;
+    const struct region_chunk *chunk; /* where it stands: its neighbour is tried before a search */
+    uint32_t at;
 };
 
-struct region *region_new(nixl_mem_t mem, const struct nixl_desc *desc, uint32_t backends); /* refs 1, in no set */
+/* Whether a block lies in a region. addr + len of the block must not wrap around. */
+static inline bool region_holds(const struct region *region, const struct nixl_desc *desc) {
+    uint64_t offset = desc->addr - region->addr;
+
+    return desc->dev == region->dev && desc->addr >= region->addr && offset <= region->len &&
+           desc->len <= region->len - offset;
+}
+
+struct region *region_new(nixl_mem_t mem, const struct nixl_desc *desc,
+                          uint32_t backends); /* refs 1, in no set */
 static inline void region_ref(struct region *region) {
     __atomic_fetch_add(&region->refs, 1, __ATOMIC_RELAXED);
 }
@@ -148,7 +167,12 @@ void region_set_add(struct region_set *set, nixl_mem_t mem, struct region **regi
 /* Takes a region out: sets is_dead, invalidates its id. Its reference goes to the caller. */
 void region_set_remove(struct region_set *set, struct region *region);
 /* The region of an id, NULL when it is gone. O(1). */
-struct region *region_set_get(const struct region_set *set, struct region_id id);
+static inline struct region *region_set_get(const struct region_set *set, struct region_id id) {
+    if (id.slot < set->slot_count && set->slots[id.slot].generation == id.generation) {
+        return set->slots[id.slot].region;
+    }
+    return NULL;
+}
 /* A region that holds the whole block and has all of the backends in `want` (0: any). NULL: none. Zero-length blocks
  * need addr within [start, end]. Unbounded regions hold everything from their addr on. */
 struct region *region_set_cover(const struct region_set *set, nixl_mem_t mem, const struct nixl_desc *desc,
@@ -206,10 +230,11 @@ void peer_on_failure(void *ctx, void *token, nixl_status_t status, const char *t
 /* ---- Lists read (list.c): any form as a sequence of blocks ------------------------------------------------ */
 
 struct list_reader {
-    const struct nixl_list *list;
-    const unsigned char *at;
-    size_t item, item_bytes;
-    uint64_t repeat; /* blocks given of the current strided item */
+    const unsigned char *at; /* the next item */
+    size_t left;             /* items from there on */
+    size_t item_bytes;
+    uint32_t form;
+    struct nixl_strided_desc strided; /* what is left of the current strided item */
 };
 
 /* Checks a list whole: kind, form (one of the allowed bits 1 << form), pointers, sizes, wrap-around of addr + len (DRAM, VRAM), count of blocks
@@ -219,12 +244,25 @@ nixl_status_t list_check(const struct nixl_list *list, uint32_t forms, bool allo
 void list_begin(struct list_reader *reader, const struct nixl_list *list);
 /* The next block; false at the end. */
 bool list_next(struct list_reader *reader, struct nixl_desc *desc);
+/* The same with the item's metadata, none for the other forms. */
+bool list_next_meta(struct list_reader *reader, struct nixl_meta_desc *desc);
+/* Distance between items in bytes. */
+size_t list_item_bytes(const struct nixl_list *list);
+/* Whether len 0 means "to the end" for registrations of that kind. */
+static inline bool mem_is_storage(nixl_mem_t mem) {
+    return mem == BLK_SEG || mem == OBJ_SEG || mem == FILE_SEG;
+}
 
 /* ---- Prepared lists (dlist.c) ----------------------------------------------------------------------------- */
 
+/* Set in `slot`: the block adjoins its predecessor in one dense run (equal lengths, one region, step == len). Making a request
+ * merges such neighbours. Slots of regions stay below it. */
+#define DLIST_JOINS UINT32_C(0x80000000)
+
 struct dlist_entry { /* flat: one a block */
     uint64_t addr, len;
-    struct region_id region;
+    uint32_t slot; /* of the region, and DLIST_JOINS */
+    uint32_t generation;
 };
 
 struct dlist_run { /* compact: one a run of blocks with one step, one length, one region */
@@ -240,28 +278,43 @@ struct dlist_view {
     uint32_t backends;
     bool is_flat;
     size_t run_count;
-    struct dlist_entry *entries;
-    struct dlist_run *runs;
+    struct dlist_entry *entries; /* is_flat: one a block, a heap block; else NULL */
+    struct dlist_run *runs;      /* else these, a heap block */
 };
 
 struct nixl_dlist {
-    struct nixl_agent *agent; /* NULL after its end; under orphan rules of agent.c */
+    struct nixl_agent *agent;       /* NULL after its end; under orphan rules of agent.c */
     struct nixl_dlist *prev, *next; /* agent->dlists, under xfers_lock */
-    struct peer *peer;        /* NULL: this agent's memory */
-    bool is_local;            /* the local side; false with peer NULL: loopback */
+    struct peer *peer;              /* NULL: this agent's memory */
+    bool is_local;                  /* the local side; false with peer NULL: loopback */
     nixl_mem_t mem;
     size_t count; /* blocks */
     uint64_t bytes;
     unsigned view_count;
-    struct dlist_view views[]; /* entries and runs live in the same heap block */
+    struct dlist_view views[];
 };
 
 /* ---- Requests (xfer.c, build.c) --------------------------------------------------------------------------- */
 
+/*
+ * The states of a request. All above 0 are "in progress" to the outside; only one thread at a time is in POSTING, which
+ * it has entered by the one compare-and-swap of a post. While `is_posting` the backend's post has not returned: nobody else
+ * calls the backend for this request. WAITED is IN_PROG with somebody asleep on the word.
+ */
+#define XFER_IN_PROG 1
+#define XFER_POSTING 2
+#define XFER_WAITED 3
+
+enum xfer_cancel_level {
+    XFER_CANCEL_NONE = 0,
+    XFER_CANCEL_ASKED = 1, /* NIXL_CANCEL_GENTLE was given */
+    XFER_CANCEL_FORCED = 2
+};
+
 struct nixl_xfer {
     /* What pollers read: a line of its own, written when it ends. */
-    _Alignas(64) int32_t state; /* atomic nixl_status_t: NOT_POSTED, IN_PROG, SUCCESS or the failure */
-    uint32_t waiters;           /* atomic: somebody sleeps on `state` */
+    _Alignas(64) int32_t state; /* atomic: nixl_status_t, or XFER_POSTING, XFER_WAITED */
+    bool is_posting;            /* atomic */
 
     _Alignas(64) struct nixl_request request;
     struct nixl_agent *agent; /* NULL after its end */
@@ -269,26 +322,30 @@ struct nixl_xfer {
     struct peer *peer;      /* NULL: loopback or storage */
     uint64_t local_changes; /* agent->local_changes when its regions were last seen alive */
     uint64_t peer_changes;  /* peer->changes, likewise */
-    struct region **held;   /* regions it holds a reference of: local ones first */
-    size_t held_local, held_count;
-
     bool sends_notif;       /* the stored notification is sent with each post */
-    struct bytes notif;     /* grows and is kept */
-    bool is_cancel_asked;   /* atomic */
-    nixl_status_t cancel_status; /* what a cancelled run ends with: CANCELED, or NOT_FOUND "peer removed" */
-    char cancel_words[160]; /* under words_lock, written before cancel is asked */
-
+    uint8_t cancel_level;   /* atomic, enum xfer_cancel_level; of this run */
+    struct lock
+        turn; /* held while cancel is called: a post waits for it. Nothing else is taken by its holder but xfers_lock and
+                               words_lock */
     uint64_t timeout_ms, stall_timeout_ms; /* in force; NIXL_NO_TIMEOUT for none */
     uint64_t deadline_ns;                  /* atomic, coarse clock; CLOCK_NEVER */
-    uint64_t moved_ns, moved_bytes;        /* the last time done_bytes was seen to change (stall) */
+    uint64_t moved_ns, moved_bytes;        /* atomic: the last time done_bytes was seen to change (stall) */
     uint64_t start_ns, post_ns, end_ns;    /* telemetry */
 
-    struct lock words_lock;
-    struct nixl_failure_info failure;
-    char words[512];
+    struct region **local_held; /* regions it holds a reference of: of this agent */
+    size_t local_held_count;
+    struct region **remote_held; /* of the peer, or of this agent when there is no peer */
+    size_t remote_held_count;
 
+    struct bytes notif;            /* grows and is kept */
     struct nixl_xfer *prev, *next; /* agent->xfers, under xfers_lock */
-    void *block;                   /* the heap block all of it lives in */
+    uint32_t pins;                 /* under xfers_lock: others that look at it; a release waits for them */
+
+    struct lock words_lock;      /* guards the rest */
+    nixl_status_t cancel_status; /* what a cancelled run ends with: CANCELED, or NOT_FOUND "peer removed" */
+    struct nixl_failure_info failure;
+    char cancel_words[192];
+    char words[512];
 };
 
 /* host->complete. */
@@ -307,18 +364,21 @@ void xfer_orphan_all(struct nixl_agent *agent);
 struct progress {
     struct thread thread;
     bool has_thread, stop; /* stop: atomic */
-    bool is_asleep;        /* atomic: the thread sleeps or is about to */
-    int wake_fd;           /* eventfd that wakes the thread and sleeping waiters */
-    int epoll_fd;          /* wake_fd and the backends' event descriptors */
-    uint64_t wake_at_ns;   /* atomic: when the thread will look at deadlines anyway */
-    uint64_t polls;        /* grows with each poll by a caller (relaxed): the thread stays away while it moves */
-    uint64_t deadline_ns;  /* atomic: earliest deadline known */
+    uint32_t
+        sleepers; /* atomic: who sleeps on epoll_fd or is about to: the thread, or one waiter where there is none */
+    struct lock sleeping; /* held by the waiter that sleeps on epoll_fd */
+    int wake_fd;          /* eventfd that wakes who sleeps on epoll_fd */
+    int epoll_fd;         /* wake_fd and the backends' event descriptors */
+    uint64_t wake_at_ns;  /* atomic: when the thread will look at deadlines anyway */
+    uint64_t polls; /* grows with each poll by a caller (relaxed): the thread stays away while it moves */
+    uint64_t deadline_ns; /* atomic: earliest deadline known */
     uint64_t spin_ns;
     /* The completion descriptor. */
-    int event_fd;     /* -1 until asked for */
-    bool armed;       /* atomic */
-    uint64_t events;  /* atomic: completions and notifications so far, counted while event_fd is there */
-    uint64_t seen;    /* events at the last arm */
+    int event_fd; /* eventfd, -1 until asked for (atomic) */
+    int outer_fd; /* epoll of event_fd and, without a thread, of the backends' descriptors: what the user gets */
+    bool armed;      /* atomic */
+    uint64_t events; /* atomic: completions and notifications so far, counted while event_fd is there */
+    uint64_t seen;   /* events at the last arm */
 };
 
 nixl_status_t progress_open(struct nixl_agent *agent);
@@ -342,7 +402,7 @@ void progress_deadline(struct nixl_agent *agent, uint64_t deadline_ns);
 
 struct inbox {
     struct lock lock;
-    size_t count; /* atomic, for a look without the lock */
+    size_t count;                   /* atomic, for a look without the lock */
     struct inbox_slab *head, *tail; /* filled, oldest first */
 };
 
@@ -404,12 +464,18 @@ struct nixl_agent {
 
     struct inbox inbox;
     struct progress progress;
-    void *exchange; /* src/exchange's state, NULL while there is none */
+    struct view *views; /* open memory views; tables */
+    void *exchange;     /* src/exchange's state, NULL while there is none */
 };
 
 static inline unsigned backend_count(struct nixl_agent *agent) {
     return __atomic_load_n(&agent->backend_count, __ATOMIC_ACQUIRE);
 }
+
+/* The carriers that src/exchange offers, NULL for none. */
+const struct agent_exchange *agent_exchange_get(void);
+/* Closes all memory views (views.c). For destroy. */
+void views_close_all(struct nixl_agent *agent);
 
 /* Modes. "search" looks into tables, "change" alters them, "data" needs none (post, poll, notify). Each enter has its leave. Enter
  * also refuses in a forked child: then it returns the failure and takes nothing. */

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * UCX's settings: NIXL's own, those of the options, and engine_config, each only where the user has not set the UCX_
+ * variable. They are given to UCX's configuration object, not to the environment, but for the switches that some version
+ * reads nowhere else.
+ */
+#include "ucx.h"
+
+#include "base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct setting {
+    const char *name, *value;
+    uint32_t since; /* UCX_VERSION(), 0: always */
+};
+
+/* RNDV_THRESH=inf: puts and gets of one host go by cma instead of tcp (1.22), and messages stay eager, in order.
+ * KEEPALIVE_INTERVAL: a peer that died is noticed within about a second where no socket tells. */
+static const struct setting defaults[] = {
+    {"RNDV_THRESH", "inf", 0},
+    {"MAX_RMA_RAILS", "2", 0},
+    {"IB_PCI_RELAXED_ORDERING", "try", 0},
+    {"RC_FENCE", "none", UCX_VERSION(1, 18, 0)},
+    {"KEEPALIVE_INTERVAL", "1s", 0},
+    {"MAX_HCA_PER_GPU", "auto", UCX_VERSION(1, 21, 0)},
+    {"RNDV_PIPELINE_ERROR_HANDLING", "y", UCX_VERSION(1, 22, 0)},
+};
+
+/* Since then error handling of shared memory can be set in the configuration object. */
+#define SM_BY_CONFIG UCX_VERSION(1, 21, 0)
+
+static bool user_has_set(const char *name) {
+    char variable[128];
+
+    return (size_t)snprintf(variable, sizeof variable, "UCX_%s", name) < sizeof variable &&
+           getenv(variable) != NULL;
+}
+
+/* One of ours: a UCX that does not know it goes without. */
+static void set_default(const struct nixl_host *host, const struct ucx_library *library, ucp_config_t *config,
+                        const char *name, const char *value) {
+    ucs_status_t status;
+
+    if (user_has_set(name)) {
+        return;
+    }
+    status = library->abi.config_modify(config, name, value);
+    if (status != UCS_OK) {
+        host->log(host->ctx, NIXL_LOG_DEBUG, "UCX %s does not take %s=%s: %s", library->version_text, name,
+                  value, library->abi.status_string(status));
+    }
+}
+
+/* The next KEY=VALUE of an engine_config. Values may hold commas: a piece without '=' belongs to the one before. */
+static bool next_pair(struct text *rest, struct text *name, struct text *value) {
+    const char *at = rest->at, *end = rest->at + rest->len, *equals, *stop;
+
+    while (at < end && (*at == ',' || text_is_space(*at))) {
+        at++;
+    }
+    if (at == end) {
+        return false;
+    }
+    equals = memchr(at, '=', (size_t)(end - at));
+    *name = text_trim((struct text){at, equals != NULL ? (size_t)(equals - at) : (size_t)(end - at)});
+    if (equals == NULL) {
+        *value = (struct text){NULL, 0};
+        *rest = (struct text){end, 0};
+        return true;
+    }
+    stop = end;
+    for (const char *comma = memchr(equals, ',', (size_t)(end - equals)); comma != NULL;) {
+        const char *next = comma + 1 < end ? memchr(comma + 1, ',', (size_t)(end - comma - 1)) : NULL;
+        const char *piece_end = next != NULL ? next : end;
+
+        if (memchr(comma, '=', (size_t)(piece_end - comma)) != NULL) {
+            stop = comma;
+            break;
+        }
+        comma = next;
+    }
+    *value = text_trim((struct text){equals + 1, (size_t)(stop - equals - 1)});
+    *rest = (struct text){stop, (size_t)(end - stop)};
+    return true;
+}
+
+/* The name without the UCX_ that users are used to. */
+static bool copy_name(struct text name, char *out, size_t size) {
+    if (name.len > 4 && memcmp(name.at, "UCX_", 4) == 0) {
+        name.at += 4;
+        name.len -= 4;
+    }
+    if (name.len == 0 || name.len >= size || memchr(name.at, ',', name.len) != NULL) {
+        return false;
+    }
+    memcpy(out, name.at, name.len);
+    out[name.len] = '\0';
+    return true;
+}
+
+static nixl_status_t apply_engine_config(const struct nixl_host *host, const struct ucx_library *library,
+                                         ucp_config_t *config, const char *pairs) {
+    struct text rest = text_of(pairs), name, value;
+
+    while (next_pair(&rest, &name, &value)) {
+        char key[96], text[512];
+        ucs_status_t status;
+
+        if (value.at == NULL || !copy_name(name, key, sizeof key) || value.len >= sizeof text) {
+            return host->fail(host->ctx, NIXL_ERR_INVALID_PARAM,
+                              "engine_config: \"%.*s\" is not KEY=VALUE", (int)name.len, name.at);
+        }
+        memcpy(text, value.at, value.len);
+        text[value.len] = '\0';
+        if (user_has_set(key)) {
+            host->log(host->ctx, NIXL_LOG_INFO, "engine_config: %s=%s gives way to the variable UCX_%s", key,
+                      text, key);
+            continue;
+        }
+        status = library->abi.config_modify(config, key, text);
+        if (status != UCS_OK) {
+            return host->fail(host->ctx, NIXL_ERR_INVALID_PARAM,
+                              "engine_config: UCX %s does not take %s=%s: %s", library->version_text, key, text,
+                              library->abi.status_string(status));
+        }
+    }
+    return NIXL_SUCCESS;
+}
+
+/* "mlx5_0, eth0" becomes "mlx5_0:1,eth0": RDMA devices are named with their port, others without. */
+static nixl_status_t apply_devices(const struct nixl_host *host, const struct ucx_library *library,
+                                   ucp_config_t *config, const char *devices) {
+    struct text rest = text_of(devices), piece;
+    char list[1024];
+    size_t len = 0;
+    ucs_status_t status;
+
+    list[0] = '\0';
+    while (text_split(&rest, ',', &piece)) {
+        char path[128];
+        bool is_rdma;
+
+        if (piece.len == 0) {
+            continue;
+        }
+        is_rdma = memchr(piece.at, ':', piece.len) == NULL &&
+                  (size_t)snprintf(path, sizeof path, "/sys/class/infiniband/%.*s", (int)piece.len, piece.at) <
+                      sizeof path &&
+                  access(path, F_OK) == 0;
+        if (!text_append(list, sizeof list, &len, "%s%.*s%s", len > 0 ? "," : "", (int)piece.len, piece.at,
+                         is_rdma ? ":1" : "")) {
+            return host->fail(host->ctx, NIXL_ERR_INVALID_PARAM, "ucx_devices: the list is longer than %zu bytes",
+                              sizeof list - 1);
+        }
+    }
+    if (len == 0) {
+        return NIXL_SUCCESS;
+    }
+    status = library->abi.config_modify(config, "NET_DEVICES", list);
+    if (status != UCS_OK) {
+        return host->fail(host->ctx, NIXL_ERR_INVALID_PARAM, "ucx_devices: UCX %s does not take \"%s\": %s",
+                          library->version_text, list, library->abi.status_string(status));
+    }
+    return NIXL_SUCCESS;
+}
+
+void ucx_config_transports(const struct nixl_host *host, const struct ucx_options *options, char *tls,
+                           size_t size) {
+    const char *variable = getenv("UCX_TLS");
+    struct text rest = text_of(options->engine_config), name, value;
+
+    (void)host;
+    (void)snprintf(tls, size, "%s", variable != NULL ? variable : "");
+    while (variable == NULL && next_pair(&rest, &name, &value)) {
+        char key[96];
+
+        if (value.at != NULL && copy_name(name, key, sizeof key) && strcmp(key, "TLS") == 0) {
+            (void)snprintf(tls, size, "%.*s", (int)value.len, value.at);
+        }
+    }
+}
+
+/* Whether a transport list asks for that kind of shared memory. */
+static bool tls_asks_for(const char *tls, const char *kind) {
+    struct text rest = text_of(tls), piece;
+
+    if (tls[0] == '^') {
+        return false;
+    }
+    while (text_split(&rest, ',', &piece)) {
+        if (text_equal(piece, "sm") || text_equal(piece, "shm") || text_equal(piece, kind)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void ucx_config_environment(const struct ucx_library *library, const char *tls) {
+    if (library->version < SM_BY_CONFIG) {
+        if (tls_asks_for(tls, "posix")) {
+            (void)setenv("UCX_POSIX_ERROR_HANDLING", "y", 0);
+        }
+        if (tls_asks_for(tls, "sysv")) {
+            (void)setenv("UCX_SYSV_ERROR_HANDLING", "y", 0);
+        }
+    }
+}
+
+nixl_status_t ucx_config_make(const struct nixl_host *host, const struct ucx_library *library,
+                              const struct ucx_options *options, ucp_config_t **out) {
+    ucp_config_t *config = NULL;
+    char tls[128], channels[24], words[512];
+    nixl_status_t result;
+    ucs_status_t status = library->abi.config_read(NULL, NULL, &config);
+
+    if (status != UCS_OK) {
+        return host->fail(host->ctx, NIXL_ERR_INVALID_PARAM, "the UCX_ variables of the environment do not parse: %s",
+                          ucx_words(library, status, words, sizeof words));
+    }
+    for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++) {
+        if (library->version >= defaults[i].since) {
+            set_default(host, library, config, defaults[i].name, defaults[i].value);
+        }
+    }
+    if (library->version >= UCX_VERSION(1, 21, 0)) {
+        (void)snprintf(channels, sizeof channels, "%llu", (unsigned long long)options->num_device_channels);
+        set_default(host, library, config, "RC_GDA_NUM_CHANNELS", channels);
+    }
+    ucx_config_transports(host, options, tls, sizeof tls);
+    if (library->version >= SM_BY_CONFIG && options->error_handling == UCX_ERRORS_PEER) {
+        if (tls_asks_for(tls, "posix")) {
+            set_default(host, library, config, "POSIX_ERROR_HANDLING", "y");
+        }
+        if (tls_asks_for(tls, "sysv")) {
+            set_default(host, library, config, "SYSV_ERROR_HANDLING", "y");
+        }
+    }
+    result = apply_engine_config(host, library, config, options->engine_config);
+    if (result == NIXL_SUCCESS) {
+        result = apply_devices(host, library, config, options->devices);
+    }
+    if (result != NIXL_SUCCESS) {
+        library->abi.config_release(config);
+        return result;
+    }
+    *out = config;
+    return NIXL_SUCCESS;
+}

@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Peers: what their bytes say, the endpoint (made at first use), its failure and its end. An endpoint that failed stays failed:
+ * the agent opens the peer anew when it gets new metadata. The note beside a connection names UCX's version, because mixing
+ * versions that cannot speak with each other aborts processes, and this instance, so that agents of one process find out.
+ */
+#include "ucx.h"
+
+#include "base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+/* A worker's address has some hundred bytes; with many devices some thousand. */
+#define ADDRESS_MAX 65536u
+/* Shorter bytes cannot be one: every address starts with a header and a worker's 8-byte identity. */
+#define ADDRESS_MIN 12u
+/* From here on UCX's versions speak with each other; below only equal ones are let through. */
+#define ANY_MIX UCX_VERSION(1, 21, 0)
+
+/* ---- the note ---- */
+
+void ucx_note_make(struct ucx_instance *self) {
+    char id[2 * sizeof self->id + 1];
+
+    if (getrandom(self->id, sizeof self->id, 0) != (ssize_t)sizeof self->id) {
+        /* Unique in this process is what counts. */
+        const void *me = self;
+
+        memset(self->id, 0, sizeof self->id);
+        memcpy(self->id, &me, sizeof me);
+        memcpy(self->id + 8, &self->generation, sizeof self->generation);
+    }
+    text_hex_encode(id, self->id, sizeof self->id);
+    (void)snprintf(self->note, sizeof self->note, "UCX %s errors=%s id=%s", self->library->version_text,
+                   self->options->error_handling == UCX_ERRORS_PEER ? "peer" : "none", id);
+}
+
+static bool note_version(struct text note, uint32_t *version) {
+    uint64_t parts[3] = {0, 0, 0};
+    struct text word, number;
+
+    if (note.len < 4 || memcmp(note.at, "UCX ", 4) != 0) {
+        return false;
+    }
+    note.at += 4;
+    note.len -= 4;
+    if (!text_split(&note, ' ', &word)) {
+        return false;
+    }
+    for (int i = 0; i < 3; i++) {
+        if (!text_split(&word, '.', &number) || text_parse_uint(number, &parts[i]) != TEXT_OK || parts[i] > 255) {
+            return false;
+        }
+    }
+    *version = UCX_VERSION(parts[0], parts[1], parts[2]);
+    return true;
+}
+
+static bool note_id(struct text note, uint8_t id[16]) {
+    struct text word;
+    char hex[33];
+
+    while (text_split(&note, ' ', &word)) {
+        if (word.len == 3 + 32 && memcmp(word.at, "id=", 3) == 0) {
+            memcpy(hex, word.at + 3, 32);
+            hex[32] = '\0';
+            return text_hex_decode(id, hex, 32);
+        }
+    }
+    return false;
+}
+
+/* Whether our UCX may be shown the bytes of one of that version. */
+static nixl_status_t check_version(struct ucx_instance *self, const char *name, const void *note, size_t len) {
+    const struct nixl_host *host = self->host;
+    uint32_t ours = self->library->version, theirs = 0;
+    char quoted[80];
+
+    if (note == NULL) {
+        if (ours >= ANY_MIX) {
+            return NIXL_SUCCESS;
+        }
+        return host->fail(host->ctx, NIXL_ERR_MISMATCH,
+                          "agent \"%s\" does not say which UCX it runs on, so it takes 1.21 or later; this one runs on "
+                          "%s (%s), and the two cannot speak with each other",
+                          name, self->library->version_text, self->library->path);
+    }
+    if (!note_version((struct text){note, len}, &theirs)) {
+        return host->fail(host->ctx, NIXL_ERR_MISMATCH, "agent \"%s\" has a UCX that is not understood: %s", name,
+                          text_quote(quoted, sizeof quoted, note, len));
+    }
+    if (theirs >> 8 == ours >> 8 || (theirs >= ANY_MIX && ours >= ANY_MIX && theirs >> 16 == ours >> 16)) {
+        return NIXL_SUCCESS;
+    }
+    return host->fail(host->ctx, NIXL_ERR_MISMATCH,
+                      "agent \"%s\" runs on UCX %u.%u.%u, this one on %s (%s): the two cannot speak with each other; "
+                      "use one version on both sides, or 1.21 and later",
+                      name, theirs >> 16, theirs >> 8 & 255, theirs & 255, self->library->version_text,
+                      self->library->path);
+}
+
+nixl_status_t ucx_note(void *instance, const void **note, size_t *len) {
+    struct ucx_instance *self = instance;
+
+    *note = self->note;
+    *len = strlen(self->note);
+    return NIXL_SUCCESS;
+}
+
+nixl_status_t ucx_conn_info(void *instance, const void **conn, size_t *len) {
+    struct ucx_instance *self = instance;
+
+    *conn = self->address;
+    *len = self->address_len;
+    return NIXL_SUCCESS;
+}
+
+/* ---- open ---- */
+
+static void peer_free(struct ucx_peer *peer) {
+    free(peer->address);
+    free(peer->name);
+    free(peer);
+}
+
+nixl_status_t ucx_peer_open(void *instance, const char *name, void *token, const void *conn, size_t conn_len,
+                            const void *note, size_t note_len, void **out) {
+    struct ucx_instance *self = instance;
+    const struct nixl_host *host = self->host;
+    struct ucx_peer *peer;
+    nixl_status_t status;
+
+    if (ucx_is_inherited(self)) {
+        return ucx_fail_inherited(self);
+    }
+    if (conn_len < ADDRESS_MIN || conn_len > ADDRESS_MAX) {
+        return host->fail(host->ctx, NIXL_ERR_MISMATCH, "%zu bytes are no address of a UCX worker", conn_len);
+    }
+    status = check_version(self, name, note, note_len);
+    if (status != NIXL_SUCCESS) {
+        return status;
+    }
+    peer = calloc(1, sizeof *peer);
+    if (peer != NULL) {
+        peer->name = strdup(name);
+        peer->address = ucx_padded_copy(conn, conn_len);
+    }
+    if (peer == NULL || peer->name == NULL || peer->address == NULL) {
+        if (peer != NULL) {
+            peer_free(peer);
+        }
+        return host->fail(host->ctx, NIXL_ERR_BACKEND, "no memory");
+    }
+    peer->self = self;
+    peer->token = token;
+    peer->address_len = conn_len;
+    peer->is_local = note != NULL && note_id((struct text){note, note_len}, peer->local_id) &&
+                     ucx_registry_has(peer->local_id);
+    *out = peer;
+    return NIXL_SUCCESS;
+}
+
+/* ---- the endpoint ---- */
+
+static void say_failed(struct ucx_peer *peer) {
+    if (!peer->is_reported && !peer->is_closing) {
+        peer->is_reported = true;
+        peer->self->host->peer_failed(peer->self->host->ctx, peer->token, NIXL_ERR_REMOTE_DISCONNECT, peer->words);
+    }
+}
+
+static void queue_failed(struct ucx_peer *peer) {
+    struct ucx_worker *worker = &peer->self->worker;
+
+    if (!peer->is_queued && !peer->is_closing) {
+        peer->is_queued = true;
+        peer->next = worker->failed;
+        worker->failed = peer;
+    }
+}
+
+/* UCX's error handler: within progress, or within the call that failed. Only notes it. */
+static void on_endpoint_error(void *arg, ucp_ep_h ep, ucs_status_t status) {
+    struct ucx_peer *peer = arg;
+
+    (void)ep;
+    if (peer->state == UCX_PEER_FAILED) {
+        return;
+    }
+    peer->cause = status;
+    (void)snprintf(peer->words, sizeof peer->words, "the connection to agent \"%.128s\" failed: UCX %s says: %s",
+                   peer->name, peer->self->library->version_text, peer->self->ucx->status_string(status));
+    __atomic_store_n(&peer->state, UCX_PEER_FAILED, __ATOMIC_RELEASE);
+    queue_failed(peer);
+}
+
+/* A callback that came while the agent still had the peer, or after it let go: `pending` keeps the struct either way. */
+static void on_flushed(void *request, ucs_status_t status, void *arg) {
+    struct ucx_peer *peer = arg;
+
+    (void)status;
+    peer->is_connecting = false;
+    peer->pending--;
+    peer->self->ucx->request_free(request);
+}
+
+static void on_closed(void *request, ucs_status_t status, void *arg) {
+    struct ucx_peer *peer = arg;
+
+    (void)status;
+    peer->pending--;
+    peer->self->ucx->request_free(request);
+}
+
+/* True when the flush is over already. */
+static bool endpoint_flush(struct ucx_peer *peer) {
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+                                 .cb.send = on_flushed,
+                                 .user_data = peer};
+    ucs_status_ptr_t request = peer->self->ucx->ep_flush_nbx(peer->ep, &param);
+
+    if (UCS_PTR_IS_PTR(request)) {
+        peer->pending++;
+        return false;
+    }
+    return true;
+}
+
+static void endpoint_close(struct ucx_peer *peer, bool force) {
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                                                 UCP_OP_ATTR_FIELD_FLAGS,
+                                 .flags = force ? UCP_EP_CLOSE_FLAG_FORCE : 0,
+                                 .cb.send = on_closed,
+                                 .user_data = peer};
+    ucp_ep_h ep = peer->ep;
+    ucs_status_ptr_t request;
+
+    if (ep == NULL) {
+        return;
+    }
+    peer->ep = NULL;
+    /* Counted before the call: a callback of another operation may look at it meanwhile. */
+    peer->pending++;
+    request = peer->self->ucx->ep_close_nbx(ep, &param);
+    if (!UCS_PTR_IS_PTR(request)) {
+        peer->pending--;
+    }
+}
+
+static nixl_status_t endpoint_create(struct ucx_instance *self, const void *address, struct ucx_peer *peer,
+                                     ucp_ep_h *ep, ucs_status_t *status) {
+    ucp_ep_params_t params = {
+        .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+        .address = address,
+        .err_mode = UCP_ERR_HANDLING_MODE_NONE,
+    };
+
+    if (self->options->error_handling == UCX_ERRORS_PEER) {
+        params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+        if (peer != NULL) {
+            params.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLER;
+            params.err_handler.cb = on_endpoint_error;
+            params.err_handler.arg = peer;
+        }
+    }
+    *status = self->ucx->ep_create(self->worker.handle, &params, ep);
+    return *status == UCS_OK ? NIXL_SUCCESS : NIXL_ERR_BACKEND;
+}
+
+nixl_status_t ucx_fail_peer(struct ucx_peer *peer) {
+    return peer->self->host->fail(peer->self->host->ctx, NIXL_ERR_REMOTE_DISCONNECT, "%s", peer->words);
+}
+
+nixl_status_t ucx_peer_endpoint(struct ucx_peer *peer) {
+    struct ucx_instance *self = peer->self;
+    const struct nixl_host *host = self->host;
+    nixl_status_t result = NIXL_SUCCESS;
+    ucs_status_t status;
+    char words[512];
+
+    if (__builtin_expect(peer->state == UCX_PEER_OPEN, 1)) {
+        return NIXL_SUCCESS;
+    }
+    if (peer->state == UCX_PEER_FAILED) {
+        return ucx_fail_peer(peer);
+    }
+    ucx_capture_begin();
+    if (endpoint_create(self, peer->address, peer, &peer->ep, &status) != NIXL_SUCCESS) {
+        peer->ep = NULL;
+        result = host->fail(host->ctx, NIXL_ERR_BACKEND,
+                            "agent \"%s\" cannot be reached by the transports in use%s%s: %s", peer->name,
+                            self->tls[0] != '\0' ? " (UCX_TLS=" : "", self->tls,
+                            ucx_words(self->library, status, words, sizeof words));
+    } else if (peer->state == UCX_PEER_NEW) {
+        __atomic_store_n(&peer->state, UCX_PEER_OPEN, __ATOMIC_RELEASE);
+    } else {
+        result = ucx_fail_peer(peer);
+    }
+    ucx_capture_end();
+    return result;
+}
+
+nixl_status_t ucx_peer_probe(struct ucx_instance *self) {
+    const struct nixl_host *host = self->host;
+    struct ucx_peer *probe = calloc(1, sizeof *probe);
+    nixl_status_t result = NIXL_SUCCESS;
+    ucs_status_t status;
+    char words[512];
+
+    if (probe == NULL) {
+        return host->fail(host->ctx, NIXL_ERR_BACKEND, "no memory");
+    }
+    probe->self = self;
+    ucx_capture_begin();
+    if (endpoint_create(self, self->address, NULL, &probe->ep, &status) != NIXL_SUCCESS) {
+        bool peer_mode = self->options->error_handling == UCX_ERRORS_PEER;
+
+        probe->ep = NULL;
+        result = host->fail(host->ctx, NIXL_ERR_NOT_SUPPORTED,
+                            "UCX_TLS=%s leaves no transport that carries messages%s: add tcp (or sm on one host)%s. %s",
+                            self->tls, peer_mode ? " and notices a dead peer" : "",
+                            peer_mode ? ", or set ucx_error_handling_mode=none" : "",
+                            ucx_words(self->library, status, words, sizeof words));
+    } else {
+        endpoint_close(probe, self->options->error_handling == UCX_ERRORS_PEER);
+        for (int i = 0; i < 100000 && probe->pending != 0; i++) {
+            self->ucx->worker_progress(self->worker.handle);
+        }
+    }
+    ucx_capture_end();
+    if (probe->pending == 0) {
+        free(probe);
+    }
+    return result;
+}
+
+/* ---- failure ---- */
+
+void ucx_peer_handle_failure(struct ucx_peer *peer) {
+    /* Ends what is in flight: the callbacks come within the call or with the next progress. */
+    endpoint_close(peer, true);
+    say_failed(peer);
+}
+
+void ucx_peer_tear_down(struct ucx_peer *peer, const char *why) {
+    if (peer->state != UCX_PEER_OPEN) {
+        return;
+    }
+    if (peer->self->options->error_handling != UCX_ERRORS_PEER) {
+        /* UCX refuses to close by force then: what is under way has to end by itself. */
+        peer->self->host->log(peer->self->host->ctx, NIXL_LOG_WARN,
+                              "the connection to agent \"%s\" cannot be torn down (%s): ucx_error_handling_mode is none",
+                              peer->name, why);
+        return;
+    }
+    peer->is_torn_down = true;
+    peer->cause = UCS_ERR_CANCELED;
+    (void)snprintf(peer->words, sizeof peer->words, "the connection to agent \"%.128s\" was torn down: %s", peer->name,
+                   why);
+    __atomic_store_n(&peer->state, UCX_PEER_FAILED, __ATOMIC_RELEASE);
+    ucx_peer_handle_failure(peer);
+}
+
+/* ---- close ---- */
+
+bool ucx_peer_finish_close(struct ucx_peer *peer, bool force) {
+    if (peer->ep != NULL && (peer->pending == 0 || force || peer->state == UCX_PEER_FAILED)) {
+        endpoint_close(peer, peer->self->options->error_handling == UCX_ERRORS_PEER);
+    }
+    if (peer->ep == NULL && peer->pending == 0) {
+        peer_free(peer);
+        return true;
+    }
+    return false;
+}
+
+void ucx_peer_close(void *instance, void *handle) {
+    struct ucx_instance *self = instance;
+    struct ucx_peer *peer = handle;
+
+    if (ucx_is_inherited(self)) {
+        peer_free(peer);
+        return;
+    }
+    ucx_worker_enter(self);
+    if (peer->is_queued) {
+        struct ucx_peer **link = &self->worker.failed;
+
+        while (*link != peer) {
+            link = &(*link)->next;
+        }
+        *link = peer->next;
+        peer->is_queued = false;
+    }
+    peer->is_closing = true;
+    if (peer->ep != NULL && peer->state == UCX_PEER_OPEN && !self->options->ep_close_force) {
+        /* Notifications under way still arrive. */
+        (void)endpoint_flush(peer);
+    }
+    if (!ucx_peer_finish_close(peer, self->options->ep_close_force)) {
+        peer->next = self->worker.closing;
+        self->worker.closing = peer;
+        self->host->wake(self->host->ctx);
+    }
+    ucx_worker_leave(self);
+}
+
+/* ---- asking ---- */
+
+nixl_status_t ucx_peer_connect(void *instance, void *handle) {
+    struct ucx_instance *self = instance;
+    struct ucx_peer *peer = handle;
+    nixl_status_t status;
+
+    if (ucx_is_inherited(self)) {
+        return ucx_fail_inherited(self);
+    }
+    if (peer->is_local) {
+        return ucx_peer_state(self, peer);
+    }
+    ucx_worker_enter(self);
+    status = ucx_peer_endpoint(peer);
+    if (status == NIXL_SUCCESS && !peer->is_connecting && !endpoint_flush(peer)) {
+        peer->is_connecting = true;
+    }
+    if (status == NIXL_SUCCESS && peer->is_connecting) {
+        status = NIXL_IN_PROG;
+    }
+    (void)ucx_worker_settle(self);
+    ucx_worker_leave(self);
+    if (status == NIXL_IN_PROG) {
+        self->host->wake(self->host->ctx);
+    }
+    return status;
+}
+
+nixl_status_t ucx_peer_state(void *instance, void *handle) {
+    struct ucx_instance *self = instance;
+    struct ucx_peer *peer = handle;
+
+    if (ucx_is_inherited(self)) {
+        return ucx_fail_inherited(self);
+    }
+    if (peer->is_local && !ucx_registry_has(peer->local_id)) {
+        ucx_worker_enter(self);
+        if (peer->state != UCX_PEER_FAILED) {
+            (void)snprintf(peer->words, sizeof peer->words, "agent \"%.128s\" of this process has been destroyed",
+                           peer->name);
+            __atomic_store_n(&peer->state, UCX_PEER_FAILED, __ATOMIC_RELEASE);
+            say_failed(peer);
+        }
+        ucx_worker_leave(self);
+    }
+    if (__atomic_load_n(&peer->state, __ATOMIC_ACQUIRE) == UCX_PEER_FAILED) {
+        return ucx_fail_peer(peer);
+    }
+    return __atomic_load_n(&peer->is_connecting, __ATOMIC_RELAXED) ? NIXL_IN_PROG : NIXL_SUCCESS;
+}
+
+/* What one line of ucp_ep_print_info() says of a lane: "#  lane[1]:  2:cma/memory.0 md[3] -> ... rma_bw#0". */
+nixl_status_t ucx_peer_transport(void *instance, void *handle, nixl_mem_t mem, char *text, size_t size) {
+    struct ucx_instance *self = instance;
+    struct ucx_peer *peer = handle;
+
+    (void)mem;
+    if (peer == NULL || peer->is_local) {
+        (void)snprintf(text, size, "memcpy");
+        return NIXL_SUCCESS;
+    }
+    ucx_worker_enter(self);
+    if (peer->ep) self->ucx->ep_print_info(peer->ep, stderr);
+    ucx_worker_leave(self);
+    (void)snprintf(text, size, "unknown");
+    return NIXL_SUCCESS;
+}

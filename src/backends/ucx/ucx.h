@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the UCX backend share. One instance is one agent's: a UCX context, one worker, its peers.
+ *
+ * Locks, in the order in which they nest:
+ *   registry lock (copy.c)   the list of instances in this process
+ *   worker.lock              every call of UCX that touches the worker, an endpoint or a remote key; the state of peers
+ *                            and of requests in flight to other processes
+ *   regions_lock             the table of regions
+ *   copies.lock              the list of requests that are copied within this process
+ * UCX's context is told that it is shared (mt_workers_shared), so registering memory needs none of them.
+ */
+#ifndef UCX_UCX_H
+#define UCX_UCX_H
+
+#include "ucx_abi.h"
+
+#include "base/bytes.h"
+#include "base/hash.h"
+#include "base/thread.h"
+
+#include <nixl/backend.h>
+
+/* Bounds on what UCX is given at a time, so that a post is short, and a cancel and a deadline can be kept. */
+#define UCX_OP_MAX (UINT64_C(4) << 20)       /* bytes of one put or get */
+#define UCX_QUEUE_OPS 256u                   /* operations in flight of one request */
+#define UCX_QUEUE_BYTES (UINT64_C(16) << 20) /* their bytes */
+#define UCX_TURN_NS UINT64_C(60000)          /* time for issuing, in a post or in one turn of progress */
+
+#define UCX_AM_NOTIF 0u /* the active message that carries notifications */
+#define UCX_PAD 4096u   /* zeros behind bytes that UCX parses without knowing where they end */
+
+enum { UCX_ERRORS_NONE = 0, UCX_ERRORS_PEER = 1 };
+
+/* Filled by the agent from the options table in backend.c. */
+struct ucx_options {
+    const char *devices;
+    uint64_t num_workers;
+    uint64_t num_threads;
+    uint64_t split_batch_size;
+    int error_handling;
+    uint64_t num_device_channels;
+    bool ep_close_force;
+    const char *engine_config;
+    const char *path;
+    bool memory_hooks;
+};
+
+struct ucx_instance;
+
+struct ucx_region {
+    struct ucx_instance *self; /* whose memory; valid while is_open */
+    uint64_t addr, len;
+    nixl_mem_t mem;
+    ucp_mem_h memh;
+    void *key; /* as ucp_rkey_pack made it */
+    size_t key_len;
+    struct ucx_region *twin; /* another registration of the same block */
+    uint32_t references;     /* the owner's and one for each key of a peer in this process */
+    /* Peers in this process copy into the region by themselves. Closing waits for those inside. */
+    uint32_t users;
+    bool is_open;
+};
+
+enum ucx_peer_state {
+    UCX_PEER_NEW = 0, /* no endpoint yet */
+    UCX_PEER_OPEN,
+    UCX_PEER_FAILED /* for good; the endpoint is closed or about to be */
+};
+
+struct ucx_peer {
+    struct ucx_instance *self;
+    char *name;
+    void *token;
+    void *address; /* zero-padded */
+    size_t address_len;
+    bool is_local;        /* an agent of this process: nothing goes through UCX */
+    uint8_t local_id[16]; /* whose instance */
+
+    ucp_ep_h ep;
+    enum ucx_peer_state state; /* written under the worker lock, read anywhere */
+    ucs_status_t cause;
+    bool is_torn_down; /* by ourselves, for a deadline: what it had in flight is CANCELED */
+    bool is_reported;  /* the agent knows that it failed */
+    bool is_queued;    /* in worker.failed */
+    bool is_closing;   /* the agent has let go of it */
+    bool is_connecting;
+    uint32_t pending; /* flushes and messages whose callback holds this struct */
+    char words[384];  /* why it failed */
+    struct ucx_peer *next;
+    char transport[64]; /* cached once known for good */
+};
+
+struct ucx_key {
+    struct ucx_peer *peer;
+    void *bytes; /* zero-padded */
+    size_t len;
+    ucp_rkey_h rkey;           /* NULL until the first request; written under the worker lock */
+    struct ucx_region *region; /* of a peer in this process */
+};
+
+/* An operation that UCX has not completed. */
+struct ucx_op {
+    struct ucx_op *next;
+    struct ucx_xfer *xfer;
+    uint64_t bytes;
+    uint64_t block;
+    size_t run;
+};
+
+/* A notification on its way out, from a free list. */
+struct ucx_message {
+    struct ucx_message *next;
+    struct ucx_peer *peer;
+    struct bytes bytes;
+};
+
+enum ucx_phase {
+    UCX_IDLE = 0,
+    UCX_ISSUING,  /* blocks are left to be given to UCX */
+    UCX_DRAINING, /* waiting for the operations' own completions */
+    UCX_FLUSHING  /* waiting for the flush that proves that they arrived */
+};
+
+/* A request's state: zeroed by the agent before request_open. */
+struct ucx_xfer {
+    struct ucx_instance *self;
+    struct nixl_request *request;
+    struct ucx_peer *peer; /* NULL: this agent */
+    struct ucx_xfer *next; /* in worker.ready or copies */
+    bool is_copy;
+    bool is_queued;
+    bool is_stopping; /* cancelled */
+    bool has_keys;    /* its remote keys are unpacked */
+    uint32_t flags;   /* of UCX's operations */
+    enum ucx_phase phase;
+    uint32_t ops;    /* in flight */
+    uint64_t queued; /* their bytes */
+    /* The next byte to issue. */
+    size_t run;
+    uint64_t block, offset;
+    uint64_t done;
+    /* The first failure in the list's order. */
+    ucs_status_t status;
+    size_t failed_run;
+    uint64_t failed_block;
+};
+
+struct ucx_xfer_queue {
+    struct ucx_xfer *head, *tail;
+};
+
+struct ucx_worker {
+    struct lock lock;
+    uint32_t wanted; /* threads that wait for the lock: progress makes way */
+    ucp_worker_h handle;
+    int event_fd;
+    struct ucx_xfer_queue ready; /* requests that can go on */
+    struct ucx_peer *failed;     /* endpoints whose failure is to be handled outside UCX's callbacks */
+    struct ucx_peer *closing;    /* peers the agent let go of, being flushed */
+    struct ucx_op *ops;          /* free */
+    void *op_slabs;
+    struct ucx_message *messages; /* free */
+};
+
+struct ucx_copies {
+    struct lock lock;
+    struct ucx_xfer_queue queue;
+    uint32_t active; /* queued or in somebody's hands */
+};
+
+struct ucx_instance {
+    const struct nixl_host *host;
+    const struct ucx_library *library;
+    const struct ucx_abi *ucx;
+    const struct ucx_options *options;
+    uint32_t generation; /* fork_generation() at open */
+    ucp_context_h context;
+    bool has_device_memory; /* UCX knows memory kinds besides the host's */
+    struct ucx_worker worker;
+    struct ucx_copies copies;
+
+    struct lock regions_lock;
+    struct hash regions; /* by address and length */
+
+    void *address;
+    size_t address_len;
+    uint8_t id[16];
+    char note[160];
+    char about[768];
+    char tls[128]; /* UCX_TLS as it counts, "" when not set */
+    struct ucx_instance *next; /* in the registry */
+};
+
+/* config.c: UCX's settings. */
+nixl_status_t ucx_config_make(const struct nixl_host *host, const struct ucx_library *library,
+                              const struct ucx_options *options, ucp_config_t **config);
+/* The transport list in force (UCX_TLS, else engine_config's TLS), "" for none. Before the library is opened. */
+void ucx_config_transports(const struct nixl_host *host, const struct ucx_options *options, char *tls, size_t size);
+/* Sets the environment where UCX reads a switch only there. */
+void ucx_config_environment(const struct ucx_library *library, const char *tls);
+
+/* worker.c */
+nixl_status_t ucx_worker_open(struct ucx_instance *self);
+void ucx_worker_close(struct ucx_instance *self);
+/* Take and give back the worker's lock outside progress. */
+void ucx_worker_enter(struct ucx_instance *self);
+void ucx_worker_leave(struct ucx_instance *self);
+/* Lock held, outside UCX's callbacks: lets requests go on that can, handles failed and closing peers. Returns how many
+ * it served. */
+unsigned ucx_worker_settle(struct ucx_instance *self);
+void ucx_worker_ready(struct ucx_instance *self, struct ucx_xfer *xfer);
+void ucx_worker_unready(struct ucx_instance *self, struct ucx_xfer *xfer);
+unsigned ucx_progress(void *self);
+nixl_status_t ucx_arm(void *self);
+/* Inherited through fork: nothing of UCX may be touched any more. */
+static inline bool ucx_is_inherited(const struct ucx_instance *self) {
+    return self->generation != fork_generation();
+}
+nixl_status_t ucx_fail_inherited(const struct ucx_instance *self);
+
+/* memory.c */
+nixl_status_t ucx_region_open(void *self, nixl_mem_t mem, const struct nixl_meta_desc *desc, void **region);
+void ucx_region_close(void *self, void *region);
+nixl_status_t ucx_region_key(void *self, void *region, const void **key, size_t *len);
+nixl_status_t ucx_key_open(void *self, void *peer, nixl_mem_t mem, const struct nixl_desc *desc, const void *bytes,
+                           size_t len, void **key);
+void ucx_key_close(void *self, void *peer, void *key);
+/* Worker lock held, endpoint there: makes the key usable. */
+nixl_status_t ucx_key_unpack(struct ucx_instance *self, struct ucx_key *key);
+/* A counted reference to an open region with these bounds, or NULL. */
+struct ucx_region *ucx_region_find(struct ucx_instance *owner, uint64_t addr, uint64_t len);
+void ucx_region_release(struct ucx_region *region);
+/* Between the two the region stays open. False: it is gone. */
+bool ucx_region_enter(struct ucx_region *region);
+void ucx_region_leave(struct ucx_region *region);
+/* A copy with UCX_PAD zeros behind it, NULL without memory. */
+void *ucx_padded_copy(const void *bytes, size_t len);
+
+/* peer.c */
+nixl_status_t ucx_conn_info(void *self, const void **conn, size_t *len);
+nixl_status_t ucx_note(void *self, const void **note, size_t *len);
+nixl_status_t ucx_peer_open(void *self, const char *name, void *token, const void *conn, size_t conn_len,
+                            const void *note, size_t note_len, void **peer);
+void ucx_peer_close(void *self, void *peer);
+nixl_status_t ucx_peer_connect(void *self, void *peer);
+nixl_status_t ucx_peer_state(void *self, void *peer);
+nixl_status_t ucx_peer_transport(void *self, void *peer, nixl_mem_t mem, char *text, size_t size);
+/* Worker lock held. The endpoint, made at its first use; fails in words. */
+nixl_status_t ucx_peer_endpoint(struct ucx_peer *peer);
+/* Worker lock held, outside callbacks: tears the connection down. */
+void ucx_peer_tear_down(struct ucx_peer *peer, const char *why);
+/* Worker lock held, outside callbacks: what the error handler left to do. */
+void ucx_peer_handle_failure(struct ucx_peer *peer);
+/* Worker lock held, outside callbacks: true when a closing peer is gone (and freed). `force`: do not wait. */
+bool ucx_peer_finish_close(struct ucx_peer *peer, bool force);
+nixl_status_t ucx_fail_peer(struct ucx_peer *peer);
+/* Worker lock held. Whether an endpoint to our own address can be made: whether the transports that are left suffice. */
+nixl_status_t ucx_peer_probe(struct ucx_instance *self);
+void ucx_note_make(struct ucx_instance *self);
+
+/* notif.c */
+nixl_status_t ucx_notif_listen(struct ucx_instance *self);
+nixl_status_t ucx_notify(void *self, void *peer, const void *msg, size_t len);
+/* Worker lock held, endpoint there. Gives a notification to UCX; the bytes are copied. */
+nixl_status_t ucx_notif_send(struct ucx_peer *peer, const void *msg, size_t len);
+
+/* xfer.c */
+nixl_status_t ucx_request_open(void *self, struct nixl_request *request);
+void ucx_request_close(void *self, struct nixl_request *request);
+nixl_status_t ucx_post(void *self, struct nixl_request *request);
+void ucx_cancel(void *self, struct nixl_request *request, enum nixl_cancel how);
+nixl_status_t ucx_cost(void *self, const struct nixl_request *request, struct nixl_cost *cost);
+nixl_status_t ucx_transport(void *self, const struct nixl_request *request, char *text, size_t size);
+/* Worker lock held, outside callbacks: lets a request go on, and completes it when it is through. */
+void ucx_xfer_go_on(struct ucx_xfer *xfer, uint64_t *turn_end);
+
+/* copy.c: agents of one process */
+void ucx_registry_add(struct ucx_instance *self);
+void ucx_registry_remove(struct ucx_instance *self);
+bool ucx_registry_has(const uint8_t id[16]);
+/* Delivers to the instance `id`, false when it is gone. */
+bool ucx_registry_notify(const uint8_t id[16], const char *sender, const void *msg, size_t len);
+/* The open region of instance `id` with these bounds, counted; NULL when there is none. */
+struct ucx_region *ucx_registry_region(const uint8_t id[16], uint64_t addr, uint64_t len);
+nixl_status_t ucx_copy_post(struct ucx_xfer *xfer);
+/* Copies for a bounded time; returns how many requests it moved on. */
+unsigned ucx_copy_progress(struct ucx_instance *self);
+static inline bool ucx_copy_is_active(const struct ucx_instance *self) {
+    return __atomic_load_n(&self->copies.active, __ATOMIC_ACQUIRE) != 0;
+}
+
+/* The run as UCX should see it: blocks that adjoin on both sides are one block. */
+struct ucx_span {
+    uint64_t len, count;
+};
+static inline struct ucx_span ucx_run_span(const struct nixl_run *run, uint32_t flags) {
+    if (run->count > 1 && run->local_stride == run->len && run->remote_stride == run->len &&
+        (flags & NIXL_REQUEST_KEEP_LISTS) == 0) {
+        return (struct ucx_span){run->len * run->count, 1};
+    }
+    return (struct ucx_span){run->len, run->count};
+}
+
+#endif

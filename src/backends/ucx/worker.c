@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One worker and the lock around it. Whoever polls makes progress if the lock is free at once; whoever posts waits for it, and
+ * progress makes way. UCX's callbacks only note what happened: requests go on, endpoints are closed and the agent is told
+ * outside of them, in ucx_worker_settle().
+ */
+#include "ucx.h"
+
+#include "base/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PROGRESS_ROUNDS 4             /* calls of UCX in one turn */
+#define CLOSE_WAIT_NS (200 * NS_PER_MS) /* for what is still being sent when an instance closes */
+
+nixl_status_t ucx_fail_inherited(const struct ucx_instance *self) {
+    return self->host->fail(self->host->ctx, NIXL_ERR_NOT_ALLOWED,
+                            "this process was forked from the one that started UCX: it cannot use it (use spawn "
+                            "or exec)");
+}
+
+void ucx_worker_enter(struct ucx_instance *self) {
+    struct ucx_worker *worker = &self->worker;
+
+    if (lock_try(&worker->lock)) {
+        return;
+    }
+    /* The lock is not fair: without this word a thread that polls in a loop could keep it for long. */
+    __atomic_fetch_add(&worker->wanted, 1, __ATOMIC_RELAXED);
+    lock_take(&worker->lock);
+    __atomic_fetch_sub(&worker->wanted, 1, __ATOMIC_RELAXED);
+}
+
+void ucx_worker_leave(struct ucx_instance *self) {
+    lock_drop(&self->worker.lock);
+}
+
+void ucx_worker_ready(struct ucx_instance *self, struct ucx_xfer *xfer) {
+    struct ucx_xfer_queue *ready = &self->worker.ready;
+
+    if (xfer->is_queued) {
+        return;
+    }
+    xfer->is_queued = true;
+    xfer->next = NULL;
+    if (ready->tail != NULL) {
+        ready->tail->next = xfer;
+    } else {
+        ready->head = xfer;
+    }
+    ready->tail = xfer;
+}
+
+void ucx_worker_unready(struct ucx_instance *self, struct ucx_xfer *xfer) {
+    struct ucx_xfer_queue *ready = &self->worker.ready;
+    struct ucx_xfer *before = NULL;
+
+    if (__builtin_expect(!xfer->is_queued, 1)) {
+        return;
+    }
+    for (struct ucx_xfer *at = ready->head; at != xfer; at = at->next) {
+        before = at;
+    }
+    if (before != NULL) {
+        before->next = xfer->next;
+    } else {
+        ready->head = xfer->next;
+    }
+    if (ready->tail == xfer) {
+        ready->tail = before;
+    }
+    xfer->is_queued = false;
+}
+
+static struct ucx_xfer *ready_take(struct ucx_xfer_queue *ready) {
+    struct ucx_xfer *xfer = ready->head;
+
+    if (xfer != NULL) {
+        ready->head = xfer->next;
+        if (ready->head == NULL) {
+            ready->tail = NULL;
+        }
+        xfer->is_queued = false;
+    }
+    return xfer;
+}
+
+static void settle_failed(struct ucx_worker *worker) {
+    while (worker->failed != NULL) {
+        struct ucx_peer *peer = worker->failed;
+
+        worker->failed = peer->next;
+        peer->next = NULL;
+        peer->is_queued = false;
+        ucx_peer_handle_failure(peer);
+    }
+}
+
+static void settle_closing(struct ucx_worker *worker, bool force) {
+    struct ucx_peer **link = &worker->closing;
+
+    while (*link != NULL) {
+        struct ucx_peer *peer = *link, *next = peer->next;
+
+        if (ucx_peer_finish_close(peer, force)) {
+            *link = next;
+        } else {
+            link = &peer->next;
+        }
+    }
+}
+
+unsigned ucx_worker_settle(struct ucx_instance *self) {
+    struct ucx_worker *worker = &self->worker;
+    uint64_t turn_end = 0;
+    unsigned served = 0;
+    struct ucx_xfer *last;
+
+    settle_failed(worker);
+    if (worker->closing != NULL) {
+        settle_closing(worker, false);
+    }
+    /* Those that queue themselves again wait for the next turn. */
+    last = worker->ready.tail;
+    while (worker->ready.head != NULL) {
+        struct ucx_xfer *xfer = ready_take(&worker->ready);
+        bool is_last = xfer == last;
+
+        ucx_xfer_go_on(xfer, &turn_end);
+        served++;
+        if (is_last || (turn_end != 0 && clock_now_ns() >= turn_end)) {
+            break;
+        }
+    }
+    settle_failed(worker);
+    return served;
+}
+
+static bool has_work(const struct ucx_worker *worker) {
+    return worker->ready.head != NULL || worker->failed != NULL;
+}
+
+unsigned ucx_progress(void *instance) {
+    struct ucx_instance *self = instance;
+    struct ucx_worker *worker = &self->worker;
+    unsigned events = 0;
+
+    if (ucx_is_inherited(self)) {
+        return 0;
+    }
+    if (ucx_copy_is_active(self)) {
+        events = ucx_copy_progress(self);
+    }
+    if (__atomic_load_n(&worker->wanted, __ATOMIC_RELAXED) != 0 || !lock_try(&worker->lock)) {
+        return events;
+    }
+    for (int round = 0; round < PROGRESS_ROUNDS; round++) {
+        unsigned seen = self->ucx->worker_progress(worker->handle);
+
+        if (has_work(worker) || worker->closing != NULL) {
+            seen += ucx_worker_settle(self);
+        }
+        events += seen;
+        if (seen == 0 || __atomic_load_n(&worker->wanted, __ATOMIC_RELAXED) != 0) {
+            break;
+        }
+    }
+    ucx_worker_leave(self);
+    return events;
+}
+
+nixl_status_t ucx_arm(void *instance) {
+    struct ucx_instance *self = instance;
+    ucs_status_t status = UCS_ERR_BUSY;
+
+    if (ucx_is_inherited(self)) {
+        return NIXL_ERR_NOT_ALLOWED;
+    }
+    if (ucx_copy_is_active(self)) {
+        return NIXL_IN_PROG;
+    }
+    ucx_worker_enter(self);
+    if (!has_work(&self->worker)) {
+        status = self->ucx->worker_arm(self->worker.handle);
+    }
+    ucx_worker_leave(self);
+    return status == UCS_OK ? NIXL_SUCCESS : NIXL_IN_PROG;
+}
+
+static nixl_status_t worker_address(struct ucx_instance *self) {
+    ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS | UCP_WORKER_ATTR_FIELD_THREAD_MODE};
+    const struct nixl_host *host = self->host;
+    char words[512];
+    ucs_status_t status = self->ucx->worker_query(self->worker.handle, &attr);
+
+    if (status != UCS_OK) {
+        return host->fail(host->ctx, NIXL_ERR_BACKEND, "the worker's address cannot be had: %s",
+                          ucx_words(self->library, status, words, sizeof words));
+    }
+    if (attr.thread_mode < UCS_THREAD_MODE_SERIALIZED) {
+        self->ucx->worker_release_address(self->worker.handle, attr.address);
+        return host->fail(host->ctx, NIXL_ERR_NOT_SUPPORTED,
+                          "UCX %s (%s) gives no worker that several threads may use in turn",
+                          self->library->version_text, self->library->path);
+    }
+    self->address = ucx_padded_copy(attr.address, attr.address_length);
+    self->address_len = attr.address_length;
+    self->ucx->worker_release_address(self->worker.handle, attr.address);
+    return self->address != NULL ? NIXL_SUCCESS : host->fail(host->ctx, NIXL_ERR_BACKEND, "no memory");
+}
+
+nixl_status_t ucx_worker_open(struct ucx_instance *self) {
+    ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                  .thread_mode = UCS_THREAD_MODE_SERIALIZED};
+    const struct nixl_host *host = self->host;
+    char words[512];
+    ucs_status_t status = self->ucx->worker_create(self->context, &params, &self->worker.handle);
+
+    if (status != UCS_OK) {
+        self->worker.handle = NULL;
+        return host->fail(host->ctx, NIXL_ERR_BACKEND, "no UCX worker can be made: %s",
+                          ucx_words(self->library, status, words, sizeof words));
+    }
+    status = self->ucx->worker_get_efd(self->worker.handle, &self->worker.event_fd);
+    if (status != UCS_OK) {
+        return host->fail(host->ctx, NIXL_ERR_NOT_SUPPORTED,
+                          "the transports that UCX was left with%s%s have no event descriptor: %s",
+                          self->tls[0] != '\0' ? " by UCX_TLS=" : "", self->tls,
+                          ucx_words(self->library, status, words, sizeof words));
+    }
+    return worker_address(self);
+}
+
+void ucx_worker_close(struct ucx_instance *self) {
+    struct ucx_worker *worker = &self->worker;
+    uint64_t end = clock_now_ns() + CLOSE_WAIT_NS;
+
+    if (worker->handle != NULL && !ucx_is_inherited(self)) {
+        ucx_worker_enter(self);
+        while (worker->closing != NULL && clock_now_ns() < end) {
+            self->ucx->worker_progress(worker->handle);
+            (void)ucx_worker_settle(self);
+        }
+        settle_closing(worker, true);
+        for (int i = 0; i < 1000 && worker->closing != NULL; i++) {
+            self->ucx->worker_progress(worker->handle);
+            settle_closing(worker, true);
+        }
+        ucx_worker_leave(self);
+        self->ucx->worker_destroy(worker->handle);
+    }
+    while (worker->messages != NULL) {
+        struct ucx_message *message = worker->messages;
+
+        worker->messages = message->next;
+        bytes_free(&message->bytes);
+        free(message);
+    }
+    while (worker->op_slabs != NULL) {
+        void *slab = worker->op_slabs;
+
+        memcpy(&worker->op_slabs, slab, sizeof worker->op_slabs);
+        free(slab);
+    }
+    free(self->address);
+}

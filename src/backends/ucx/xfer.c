@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests to other processes. Runs become puts and gets of at most UCX_OP_MAX bytes, of which a bounded number is with UCX at a
+ * time. A request is done when every one of them has completed without an error and, for a write, a flush after them has, and
+ * the endpoint has not failed: a flush alone says success also for operations that failed. Then its notification is
+ * sent, then the agent is told. Callbacks only count; everything else happens outside of them under the worker's lock.
+ */
+#include "ucx.h"
+
+#include "base/clock.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OPS_PER_SLAB 256
+#define CLOCK_EVERY 16u                   /* operations between looks at the clock */
+#define CLOCK_BYTES (UINT64_C(128) << 10) /* or bytes */
+
+/* ---- operation records ---- */
+
+static bool ops_grow(struct ucx_worker *worker) {
+    struct {
+        void *next;
+        struct ucx_op ops[OPS_PER_SLAB];
+    } *slab = malloc(sizeof *slab);
+
+    if (slab == NULL) {
+        return false;
+    }
+    slab->next = worker->op_slabs;
+    worker->op_slabs = slab;
+    for (size_t i = 0; i < OPS_PER_SLAB; i++) {
+        slab->ops[i].next = worker->ops;
+        worker->ops = &slab->ops[i];
+    }
+    return true;
+}
+
+static void note_failure(struct ucx_xfer *xfer, ucs_status_t status, size_t run, uint64_t block) {
+    if (xfer->status == UCS_OK || run < xfer->failed_run ||
+        (run == xfer->failed_run && block < xfer->failed_block)) {
+        xfer->status = status;
+        xfer->failed_run = run;
+        xfer->failed_block = block;
+    }
+}
+
+static void note_done(struct ucx_xfer *xfer, uint64_t bytes) {
+    xfer->done += bytes;
+    __atomic_fetch_add(&xfer->request->done_bytes, bytes, __ATOMIC_RELAXED);
+}
+
+static bool is_issued(const struct ucx_xfer *xfer) {
+    return xfer->run == xfer->request->run_count;
+}
+
+/* UCX's callback for every put, get and flush. */
+static void on_op_done(void *request, ucs_status_t status, void *arg) {
+    struct ucx_op *op = arg;
+    struct ucx_xfer *xfer = op->xfer;
+    struct ucx_worker *worker = &xfer->self->worker;
+
+    xfer->ops--;
+    xfer->queued -= op->bytes;
+    if (status == UCS_OK) {
+        note_done(xfer, op->bytes);
+    } else {
+        note_failure(xfer, status, op->run, op->block);
+    }
+    op->next = worker->ops;
+    worker->ops = op;
+    xfer->self->ucx->request_free(request);
+    if (xfer->ops == 0 || !is_issued(xfer)) {
+        ucx_worker_ready(xfer->self, xfer);
+    }
+}
+
+/* ---- issuing ---- */
+
+enum step { STEP_WAIT, STEP_TURN_OVER, STEP_ENDED };
+
+static bool issue_one(struct ucx_xfer *xfer, const struct nixl_run *run, uint64_t len, ucp_request_param_t *param) {
+    struct ucx_instance *self = xfer->self;
+    struct ucx_op *op = self->worker.ops;
+    uint64_t local = run->local + xfer->block * run->local_stride + xfer->offset;
+    uint64_t remote = run->remote + xfer->block * run->remote_stride + xfer->offset;
+    ucp_rkey_h rkey = ((const struct ucx_key *)run->remote_key)->rkey;
+    ucs_status_ptr_t request;
+
+    if (op == NULL) {
+        if (!ops_grow(&self->worker)) {
+            note_failure(xfer, UCS_ERR_NO_MEMORY, xfer->run, xfer->block);
+            return false;
+        }
+        op = self->worker.ops;
+    }
+    /* Off the list before the call: callbacks of others may run in it. */
+    self->worker.ops = op->next;
+    op->xfer = xfer;
+    op->bytes = len;
+    op->run = xfer->run;
+    /* Of blocks seen as one, the first that this operation touches. */
+    op->block = xfer->offset >= run->len ? xfer->offset / run->len : xfer->block;
+    param->user_data = op;
+    param->memh = ((const struct ucx_region *)run->local_key)->memh;
+    xfer->ops++;
+    xfer->queued += len;
+    if (xfer->request->op == NIXL_WRITE) {
+        request = self->ucx->put_nbx(xfer->peer->ep, (const void *)(uintptr_t)local, len, remote, rkey, param);
+    } else {
+        request = self->ucx->get_nbx(xfer->peer->ep, (void *)(uintptr_t)local, len, remote, rkey, param);
+    }
+    if (UCS_PTR_IS_PTR(request)) {
+        return true;
+    }
+    xfer->ops--;
+    xfer->queued -= len;
+    op->next = self->worker.ops;
+    self->worker.ops = op;
+    if (UCS_PTR_IS_ERR(request)) {
+        note_failure(xfer, UCS_PTR_STATUS(request), op->run, op->block);
+        return false;
+    }
+    note_done(xfer, len);
+    return true;
+}
+
+/* True when the turn's time is over; the clock starts at the first look. */
+static bool turn_is_over(uint64_t *turn_end) {
+    uint64_t now = clock_now_ns();
+
+    if (*turn_end == 0) {
+        *turn_end = now + UCX_TURN_NS;
+    }
+    return now >= *turn_end;
+}
+
+static enum step issue(struct ucx_xfer *xfer, uint64_t *turn_end) {
+    const struct nixl_request *request = xfer->request;
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                                                 UCP_OP_ATTR_FIELD_MEMH | xfer->flags,
+                                 .cb.send = on_op_done};
+    uint64_t since_look = 0;
+    unsigned ops = 0;
+
+    while (!is_issued(xfer) && !xfer->is_stopping && xfer->status == UCS_OK && xfer->peer->state == UCX_PEER_OPEN) {
+        const struct nixl_run *run = &request->runs[xfer->run];
+        struct ucx_span span = ucx_run_span(run, request->flags);
+        uint64_t len = span.len - xfer->offset;
+
+        if (xfer->ops >= UCX_QUEUE_OPS || xfer->queued >= UCX_QUEUE_BYTES) {
+            return STEP_WAIT;
+        }
+        if (ops == CLOCK_EVERY || since_look >= CLOCK_BYTES) {
+            if (turn_is_over(turn_end)) {
+                return STEP_TURN_OVER;
+            }
+            ops = 0;
+            since_look = 0;
+        }
+        len = len < UCX_OP_MAX ? len : UCX_OP_MAX;
+        if (!issue_one(xfer, run, len, &param)) {
+            break;
+        }
+        ops++;
+        since_look += len;
+        xfer->offset += len;
+        if (xfer->offset == span.len) {
+            xfer->offset = 0;
+            if (++xfer->block == span.count) {
+                xfer->block = 0;
+                xfer->run++;
+            }
+        }
+    }
+    xfer->phase = UCX_DRAINING;
+    return STEP_WAIT;
+}
+
+/* Whether everything was issued and has succeeded so far. */
+static bool is_good(const struct ucx_xfer *xfer) {
+    return xfer->status == UCS_OK && is_issued(xfer) && xfer->peer->state == UCX_PEER_OPEN;
+}
+
+static void start_flush(struct ucx_xfer *xfer) {
+    struct ucx_instance *self = xfer->self;
+    struct ucx_op *op = self->worker.ops;
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+                                 .cb.send = on_op_done};
+    ucs_status_ptr_t request;
+
+    xfer->phase = UCX_FLUSHING;
+    if (op == NULL) {
+        if (!ops_grow(&self->worker)) {
+            note_failure(xfer, UCS_ERR_NO_MEMORY, NIXL_NO_INDEX, 0);
+            return;
+        }
+        op = self->worker.ops;
+    }
+    self->worker.ops = op->next;
+    *op = (struct ucx_op){.xfer = xfer, .run = NIXL_NO_INDEX};
+    param.user_data = op;
+    xfer->ops++;
+    request = self->ucx->ep_flush_nbx(xfer->peer->ep, &param);
+    if (UCS_PTR_IS_PTR(request)) {
+        return;
+    }
+    xfer->ops--;
+    op->next = self->worker.ops;
+    self->worker.ops = op;
+    if (UCS_PTR_IS_ERR(request)) {
+        note_failure(xfer, UCS_PTR_STATUS(request), NIXL_NO_INDEX, 0);
+    }
+}
+
+/* Lets a request go on as far as it can. Worker lock held, outside callbacks. */
+static enum step go_on(struct ucx_xfer *xfer, uint64_t *turn_end) {
+    if (xfer->phase == UCX_ISSUING) {
+        enum step step = issue(xfer, turn_end);
+
+        if (xfer->phase == UCX_ISSUING) {
+            return step;
+        }
+    }
+    if (xfer->phase == UCX_DRAINING) {
+        if (xfer->ops != 0) {
+            return STEP_WAIT;
+        }
+        /* A get that has completed has its bytes here; puts are proved by a flush. */
+        if (xfer->request->op == NIXL_WRITE && is_good(xfer)) {
+            start_flush(xfer);
+        }
+    }
+    return xfer->ops == 0 ? STEP_ENDED : STEP_WAIT;
+}
+
+/* ---- ending ---- */
+
+/* NIXL_SUCCESS, or why the request did not succeed. */
+static nixl_status_t verdict(const struct ucx_xfer *xfer, struct nixl_failure *failure, char *text, size_t size) {
+    const struct ucx_peer *peer = xfer->peer;
+
+    if (is_good(xfer)) {
+        return NIXL_SUCCESS;
+    }
+    failure->bytes_done = xfer->done;
+    if (xfer->status != UCS_OK) {
+        failure->run = xfer->failed_run;
+        failure->block = xfer->failed_block;
+    }
+    if (peer->state == UCX_PEER_FAILED) {
+        failure->status = peer->is_torn_down ? NIXL_ERR_CANCELED : NIXL_ERR_REMOTE_DISCONNECT;
+        failure->text = peer->words;
+    } else if (xfer->status != UCS_OK) {
+        failure->status = ucx_status(xfer->status);
+        (void)snprintf(text, size, "UCX %s says: %s", xfer->self->library->version_text,
+                       xfer->self->ucx->status_string(xfer->status));
+        failure->text = text;
+    } else {
+        failure->status = NIXL_ERR_CANCELED;
+    }
+    return failure->status;
+}
+
+/* After success: sends the notification, which may find the peer dead. */
+static nixl_status_t send_notif(struct ucx_xfer *xfer, struct nixl_failure *failure, char *text, size_t size) {
+    const struct nixl_request *request = xfer->request;
+    nixl_status_t status = NIXL_SUCCESS;
+
+    if (request->has_notif) {
+        status = ucx_notif_send(xfer->peer, request->notif, request->notif_len);
+    }
+    if (status != NIXL_SUCCESS) {
+        failure->status = status;
+        failure->bytes_done = xfer->done;
+        failure->text = xfer->peer->state == UCX_PEER_FAILED ? xfer->peer->words : text;
+        (void)snprintf(text, size, "the data is in place, but its notification could not be sent");
+    }
+    return status;
+}
+
+static nixl_status_t end(struct ucx_xfer *xfer, struct nixl_failure *failure, char *text, size_t size) {
+    nixl_status_t status = verdict(xfer, failure, text, size);
+
+    if (status == NIXL_SUCCESS) {
+        status = send_notif(xfer, failure, text, size);
+    }
+    xfer->phase = UCX_IDLE;
+    /* The agent may free or repost it from now on. */
+    ucx_worker_unready(xfer->self, xfer);
+    return status;
+}
+
+void ucx_xfer_go_on(struct ucx_xfer *xfer, uint64_t *turn_end) {
+    const struct nixl_host *host = xfer->self->host;
+    struct nixl_failure failure = NIXL_FAILURE_INIT;
+    nixl_status_t status;
+    char text[256];
+
+    switch (go_on(xfer, turn_end)) {
+    case STEP_WAIT:
+        return;
+    case STEP_TURN_OVER:
+        ucx_worker_ready(xfer->self, xfer);
+        return;
+    case STEP_ENDED:
+        break;
+    }
+    status = end(xfer, &failure, text, sizeof text);
+    host->complete(host->ctx, xfer->request, status == NIXL_SUCCESS ? NULL : &failure);
+}
+
+/* ---- the operations ---- */
+
+static bool is_device(nixl_mem_t mem) {
+    return mem != DRAM_SEG;
+}
+
+/* Worker lock held: the endpoint and every remote key. */
+static nixl_status_t make_ready(struct ucx_xfer *xfer) {
+    const struct nixl_request *request = xfer->request;
+    nixl_status_t status = ucx_peer_endpoint(xfer->peer);
+
+    for (size_t i = 0; i < request->run_count && status == NIXL_SUCCESS && !xfer->has_keys; i++) {
+        status = ucx_key_unpack(xfer->self, request->runs[i].remote_key);
+    }
+    if (status == NIXL_SUCCESS) {
+        xfer->has_keys = true;
+    }
+    return status;
+}
+
+nixl_status_t ucx_request_open(void *instance, struct nixl_request *request) {
+    struct ucx_instance *self = instance;
+    struct ucx_xfer *xfer = request->state;
+    nixl_status_t status = NIXL_SUCCESS;
+
+    if (ucx_is_inherited(self)) {
+        return ucx_fail_inherited(self);
+    }
+    *xfer = (struct ucx_xfer){.self = self, .request = request, .peer = request->peer};
+    xfer->is_copy = xfer->peer == NULL || xfer->peer->is_local;
+    if (xfer->is_copy) {
+        if (is_device(request->local_mem) || is_device(request->remote_mem)) {
+            return self->host->fail(self->host->ctx, NIXL_ERR_NOT_SUPPORTED,
+                                    "GPU memory cannot be copied within a process by this backend");
+        }
+        return NIXL_SUCCESS;
+    }
+    if (request->block_count > 1 || request->total_bytes > UCX_OP_MAX) {
+        xfer->flags = UCP_OP_ATTR_FLAG_MULTI_SEND;
+    }
+    ucx_worker_enter(self);
+    /* A peer that failed is the post's to tell. */
+    if (xfer->peer->state != UCX_PEER_FAILED) {
+        status = make_ready(xfer);
+    }
+    if (status == NIXL_ERR_REMOTE_DISCONNECT) {
+        status = NIXL_SUCCESS;
+    }
+    (void)ucx_worker_settle(self);
+    ucx_worker_leave(self);
+    if (self->host->progress_thread) {
+        self->host->wake(self->host->ctx);
+    }
+    return status;
+}
+
+void ucx_request_close(void *instance, struct nixl_request *request) {
+    (void)instance;
+    (void)request;
+}
+
+static void restart(struct ucx_xfer *xfer) {
+    xfer->is_stopping = false;
+    xfer->phase = UCX_ISSUING;
+    xfer->run = 0;
+    xfer->block = 0;
+    xfer->offset = 0;
+    xfer->done = 0;
+    xfer->status = UCS_OK;
+    xfer->failed_run = 0;
+    xfer->failed_block = 0;
+}
+
+static nixl_status_t post_failed(struct ucx_xfer *xfer, const struct nixl_failure *failure) {
+    const struct nixl_host *host = xfer->self->host;
+    const struct nixl_request *request = xfer->request;
+
+    if (failure->run == NIXL_NO_INDEX) {
+        return host->fail(host->ctx, failure->status, "%s", failure->text);
+    }
+    return host->fail(host->ctx, failure->status, "descriptor %" PRIu64 ": %s",
+                      request->runs[failure->run].first_index + failure->block, failure->text);
+}
+
+nixl_status_t ucx_post(void *instance, struct nixl_request *request) {
+    struct ucx_instance *self = instance;
+    struct ucx_xfer *xfer = request->state;
+    struct nixl_failure failure = NIXL_FAILURE_INIT;
+    uint64_t turn_end = 0;
+    nixl_status_t status;
+    char text[256];
+
+    if (ucx_is_inherited(self)) {
+        return ucx_fail_inherited(self);
+    }
+    restart(xfer);
+    if (xfer->is_copy) {
+        return ucx_copy_post(xfer);
+    }
+    ucx_worker_enter(self);
+    status = make_ready(xfer);
+    if (status != NIXL_SUCCESS) {
+        xfer->phase = UCX_IDLE;
+        ucx_worker_leave(self);
+        return status;
+    }
+    switch (go_on(xfer, &turn_end)) {
+    case STEP_ENDED:
+        status = end(xfer, &failure, text, sizeof text);
+        ucx_worker_leave(self);
+        return status == NIXL_SUCCESS ? NIXL_SUCCESS : post_failed(xfer, &failure);
+    case STEP_TURN_OVER:
+        ucx_worker_ready(self, xfer);
+        break;
+    case STEP_WAIT:
+        break;
+    }
+    ucx_worker_leave(self);
+    if (self->host->progress_thread) {
+        self->host->wake(self->host->ctx);
+    }
+    return NIXL_IN_PROG;
+}
+
+void ucx_cancel(void *instance, struct nixl_request *request, enum nixl_cancel how) {
+    struct ucx_instance *self = instance;
+    struct ucx_xfer *xfer = request->state;
+
+    if (ucx_is_inherited(self)) {
+        return;
+    }
+    __atomic_store_n(&xfer->is_stopping, true, __ATOMIC_RELEASE);
+    if (xfer->is_copy) {
+        return;
+    }
+    ucx_worker_enter(self);
+    if (xfer->phase != UCX_IDLE) {
+        if (how == NIXL_CANCEL_FORCE) {
+            ucx_peer_tear_down(xfer->peer, "a transfer to it was ended by force (a deadline, or the peer was removed)");
+        }
+        ucx_worker_ready(self, xfer);
+        (void)ucx_worker_settle(self);
+    }
+    ucx_worker_leave(self);
+    if (self->host->progress_thread) {
+        self->host->wake(self->host->ctx);
+    }
+}
+
+nixl_status_t ucx_cost(void *instance, const struct nixl_request *request, struct nixl_cost *cost) {
+    struct ucx_instance *self = instance;
+    const struct nixl_host *host = self->host;
+    const struct ucx_xfer *xfer = request->state;
+    double seconds = 0;
+    nixl_status_t status;
+
+    if (ucx_is_inherited(self)) {
+        return ucx_fail_inherited(self);
+    }
+    if (xfer->is_copy || self->ucx->ep_evaluate_perf == NULL) {
+        return host->fail(host->ctx, NIXL_ERR_NOT_SUPPORTED, "UCX cannot tell what this transfer takes");
+    }
+    ucx_worker_enter(self);
+    status = ucx_peer_endpoint(xfer->peer);
+    for (size_t i = 0; i < request->run_count && status == NIXL_SUCCESS; i++) {
+        struct ucx_span span = ucx_run_span(&request->runs[i], request->flags);
+        ucp_ep_evaluate_perf_param_t param = {.field_mask = UCP_EP_PERF_PARAM_FIELD_MESSAGE_SIZE,
+                                              .message_size = span.len};
+        ucp_ep_evaluate_perf_attr_t attr = {.field_mask = UCP_EP_PERF_ATTR_FIELD_ESTIMATED_TIME};
+
+        if (self->ucx->ep_evaluate_perf(xfer->peer->ep, &param, &attr) != UCS_OK) {
+            status = host->fail(host->ctx, NIXL_ERR_NOT_SUPPORTED, "UCX cannot tell what this transfer takes");
+        } else {
+            seconds += attr.estimated_time * (double)span.count;
+        }
+    }
+    ucx_worker_leave(self);
+    if (status == NIXL_SUCCESS) {
+        cost->method = NIXL_COST_ANALYTICAL_BACKEND;
+        cost->duration_ns = seconds < 1e9 ? (uint64_t)(seconds * 1e9) : UINT64_C(1000000000000000000);
+        cost->margin_ns = 0;
+    }
+    return status;
+}
+
+nixl_status_t ucx_transport(void *instance, const struct nixl_request *request, char *text, size_t size) {
+    return ucx_peer_transport(instance, request->peer, request->local_mem, text, size);
+}

@@ -39,7 +39,7 @@ while read -r name covers; do
         -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix=$dir/findings/ "$corpus" $seeds \
         >"$dir/$name.log" 2>&1 </dev/null; then
         passed=$((passed + 1))
-        echo "fuzz $name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$dir/$name.log") inputs in $seconds s"
+        echo "fuzz $name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$dir/$name.log" | tail -1) inputs in $seconds s"
     else
         failed=$((failed + 1))
         tail -60 "$dir/$name.log"

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The requests' way through the backend. post copies what the page cache can serve at once and gives the rest to the
+ * kernel or, when nobody is known to poll, to the engine's thread. progress does for a poller what the thread does
+ * otherwise. cancel calls everything back.
+ */
+#include "posix.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+/* Polls that come this close together are a poller's who waits for nothing else. */
+#define BURST_POLLS 64u
+#define BURST_NS (200 * NS_PER_US)
+
+/* ---- Opening -------------------------------------------------------------------------------------------- */
+
+static nixl_status_t refuse_alignment(struct posix_engine *engine, const struct nixl_run *run, uint32_t block,
+                                      const char *what, uint64_t value, uint32_t align) {
+    const struct nixl_host *host = engine->host;
+    char path[256];
+
+    return host->fail(host->ctx, NIXL_ERR_INVALID_PARAM,
+                      "descriptor %" PRIu64 ": %s %" PRIu64 " is no multiple of %" PRIu32
+                      ", as direct input and output on %s "
+                      "needs (option bounce=true sends such requests through the page cache)",
+                      (uint64_t)run->first_index + block, what, value, align,
+                      posix_file_name(run->remote_key, path, sizeof path));
+}
+
+static nixl_status_t check_run(struct posix_engine *engine, const struct nixl_request *request,
+                               const struct nixl_run *run, struct posix_request *r) {
+    const struct nixl_host *host = engine->host;
+    struct posix_file *file = run->remote_key;
+    bool is_write = request->op == NIXL_WRITE;
+    uint64_t last;
+    char path[256];
+
+    if (is_write ? !file->can_write : !file->can_read) {
+        return host->fail(host->ctx, NIXL_ERR_INVALID_PARAM, "descriptor %" PRIu32 ": %s is not open for %s",
+                          run->first_index, posix_file_name(file, path, sizeof path),
+                          is_write ? "writing" : "reading");
+    }
+    if (is_write && file->is_append) {
+        return host->fail(host->ctx, NIXL_ERR_INVALID_PARAM,
+                          "descriptor %" PRIu32
+                          ": %s is open with O_APPEND: the kernel would write at its end, not at the offset",
+                          run->first_index, posix_file_name(file, path, sizeof path));
+    }
+    if (__builtin_mul_overflow((uint64_t)(run->count - 1), run->remote_stride, &last) ||
+        __builtin_add_overflow(last, run->remote, &last) || __builtin_add_overflow(last, run->len, &last) ||
+        last > INT64_MAX) {
+        return host->fail(host->ctx, NIXL_ERR_INVALID_PARAM,
+                          "descriptor %" PRIu32 ": %" PRIu64 " bytes at offset %" PRIu64
+                          " pass the end of what a file can have",
+                          run->first_index, run->len, run->remote);
+    }
+    if (!file->is_direct) {
+        r->has_buffered = true;
+    } else {
+        const char *what;
+        uint64_t value;
+        uint32_t block, align;
+
+        if (!posix_is_aligned(run, file, &block, &what, &value, &align)) {
+            int rc;
+
+            if (!engine->options->bounce) {
+                return refuse_alignment(engine, run, block, what, value, align);
+            }
+            rc = posix_file_twin(file);
+            if (rc != 0) {
+                return host->fail(host->ctx, NIXL_ERR_BACKEND, "%s cannot be opened for bouncing: %s",
+                                  posix_file_name(file, path, sizeof path), strerror(rc));
+            }
+            r->uses_twin = r->has_buffered = true;
+        }
+    }
+    return NIXL_SUCCESS;
+}
+
+nixl_status_t posix_request_open(void *self, struct nixl_request *request) {
+    struct posix_engine *engine = self;
+    const struct nixl_host *host = engine->host;
+    struct posix_request *r = request->state;
+    size_t i;
+
+    if (request->local_mem != DRAM_SEG || request->remote_mem != FILE_SEG) {
+        return host->fail(host->ctx, NIXL_ERR_NOT_SUPPORTED,
+                          "the local side of a file transfer is host memory and the remote side, under the "
+                          "agent's own name, "
+                          "the file; asked was %s to %s",
+                          request->local_mem == FILE_SEG ? "a file" : "host memory",
+                          request->remote_mem == FILE_SEG ? "a file" : "host memory");
+    }
+    r->request = request;
+    for (i = 0; i < request->run_count; i++) {
+        nixl_status_t status = check_run(engine, request, &request->runs[i], r);
+
+        if (status != NIXL_SUCCESS) {
+            return status;
+        }
+    }
+    for (i = 0; r->uses_twin && i < request->run_count; i++) {
+        struct posix_file *file = request->runs[i].remote_key;
+
+        if (file->is_direct && posix_file_twin(file) != 0) {
+            char path[256];
+
+            return host->fail(host->ctx, NIXL_ERR_BACKEND, "%s cannot be opened for bouncing: %s",
+                              posix_file_name(file, path, sizeof path), strerror(errno));
+        }
+    }
+    return NIXL_SUCCESS;
+}
+
+/* ---- Posting -------------------------------------------------------------------------------------------- */
+
+static enum posix_stage waiting_stage(const struct posix_engine *engine, const struct posix_request *r) {
+    return r->has_buffered && !engine->queue_ops->takes_buffered ? POSIX_STAGE_BLOCK : POSIX_STAGE_QUEUE;
+}
+
+nixl_status_t posix_post(void *self, struct nixl_request *request) {
+    struct posix_engine *engine = self;
+    struct posix_request *r = request->state;
+    enum posix_served served = POSIX_SERVED_WAIT;
+
+    *r = (struct posix_request){
+        .request = request, .has_buffered = r->has_buffered, .uses_twin = r->uses_twin};
+    if (r->has_buffered || request->total_bytes == 0) {
+        served = posix_serve(r, false);
+    }
+    if (served == POSIX_SERVED_ALL || served == POSIX_SERVED_FAULT) {
+        posix_end(engine, r);
+        return NIXL_IN_PROG;
+    }
+    r->stage = (uint8_t)(served == POSIX_SERVED_SLICE ? POSIX_STAGE_COPY : waiting_stage(engine, r));
+
+    lock_take(&engine->lock);
+    engine->posts++;
+    __atomic_store_n(&engine->active, engine->active + 1, __ATOMIC_RELEASE);
+    posix_enlist(engine, r);
+    if (r->stage == POSIX_STAGE_QUEUE && engine->is_polled) {
+        posix_issue(engine);
+        posix_reap(engine); /* what the page cache had is there already */
+    }
+    if (engine->active != 0) {
+        posix_thread_hand_over(engine);
+    }
+    lock_drop(&engine->lock);
+    return NIXL_IN_PROG;
+}
+
+void posix_cancel(void *self, struct nixl_request *request, enum nixl_cancel how) {
+    struct posix_engine *engine = self;
+    struct posix_request *r = request->state;
+
+    (void)how; /* a file has no peer to break with: both ways are the same */
+    lock_take(&engine->lock);
+    /* A request may have ended at this moment: it is not ours any more then, and its state says so. */
+    if (r->request != NULL && (r->is_listed || r->is_served || r->in_kernel != 0)) {
+        bool was_canceled = r->is_canceled;
+
+        r->is_canceled = true;
+        posix_delist(engine, r);
+        if (!posix_end_if_over(engine, r) && !was_canceled) {
+            posix_recall(engine, r);
+            engine->has_pushed = true;
+            posix_issue(engine);
+            posix_reap(engine);
+        }
+    }
+    lock_drop(&engine->lock);
+}
+
+/* ---- Progress ------------------------------------------------------------------------------------------- */
+
+bool posix_serve_one(struct posix_engine *engine, enum posix_stage stage) {
+    struct posix_request *r = engine->ready[stage].head;
+    enum posix_served served;
+
+    if (r == NULL) {
+        return false;
+    }
+    posix_delist(engine, r);
+    r->is_served = true;
+    lock_drop(&engine->lock);
+    served = posix_serve(r, stage == POSIX_STAGE_BLOCK);
+    lock_take(&engine->lock);
+    r->is_served = false;
+    if (!posix_end_if_over(engine, r)) {
+        if (served == POSIX_SERVED_WAIT) {
+            r->stage = (uint8_t)waiting_stage(engine, r);
+        }
+        posix_enlist(engine, r);
+        if (r->stage == POSIX_STAGE_BLOCK && stage != POSIX_STAGE_BLOCK) {
+            posix_thread_wake(engine);
+        }
+    }
+    return true;
+}
+
+/* A poller who asks again and again will do the work itself: the thread need not be woken for each operation. */
+static void watch_for_pollers(struct posix_engine *engine, uint32_t polls) {
+    if (engine->is_polled || polls - engine->burst_polls < BURST_POLLS) {
+        return;
+    }
+    uint64_t now_ns = clock_now_ns();
+
+    if (now_ns - engine->burst_start_ns < BURST_NS) {
+        engine->is_polled = true;
+        if (engine->queue_ops->notify != NULL) {
+            engine->queue_ops->notify(engine->queue, false);
+        }
+        posix_thread_wake(engine);
+    }
+    engine->burst_polls = polls;
+    engine->burst_start_ns = now_ns;
+}
+
+unsigned posix_progress(void *self) {
+    struct posix_engine *engine = self;
+    unsigned n;
+    uint32_t polls;
+
+    if (__atomic_load_n(&engine->active, __ATOMIC_ACQUIRE) == 0) {
+        return 0;
+    }
+    /* Two pollers may lose a count: it only has to move. */
+    polls = __atomic_load_n(&engine->polls, __ATOMIC_RELAXED) + 1;
+    __atomic_store_n(&engine->polls, polls, __ATOMIC_RELAXED);
+    if (!lock_try(&engine->lock)) {
+        return 0;
+    }
+    n = posix_reap(engine);
+    watch_for_pollers(engine, polls);
+    if (engine->is_polled) {
+        posix_issue(engine);
+        if (engine->ready[POSIX_STAGE_COPY].head != NULL) {
+            engine->is_serving = true;
+            n += posix_serve_one(engine, POSIX_STAGE_COPY);
+            engine->is_serving = false;
+        }
+    }
+    lock_drop(&engine->lock);
+    return n;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The queue on POSIX AIO: the C library's threads, which work where the kernel allows nothing else. One piece of memory an
+ * operation, and one operation of a file at a time. It cannot wake anybody: the engine's thread looks.
+ */
+#include "posix.h"
+
+#include "base/text.h"
+
+#include <aio.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct paio {
+    unsigned depth, staged_count, running_count;
+    struct posix_op **staged, **running; /* depth of each */
+};
+
+static int paio_open(void **queue, unsigned *depth, int wake_fd, char *why, size_t why_size) {
+    struct paio *q = calloc(1, sizeof *q);
+    size_t at = 0;
+
+    (void)wake_fd;
+    if (q != NULL) {
+        q->depth = *depth;
+        q->staged = calloc(2 * (size_t)*depth, sizeof(struct posix_op *));
+    }
+    if (q == NULL || q->staged == NULL) {
+        free(q);
+        text_append(why, why_size, &at, "no memory");
+        return ENOMEM;
+    }
+    q->running = q->staged + q->depth;
+    *queue = q;
+    return 0;
+}
+
+static void paio_close(void *queue) {
+    struct paio *q = queue;
+
+    free(q->staged);
+    free(q);
+}
+
+static bool paio_push(void *queue, struct posix_op *op, bool notify) {
+    struct paio *q = queue;
+
+    (void)notify;
+    if (q->staged_count == q->depth) {
+        return false;
+    }
+    q->staged[q->staged_count++] = op;
+    return true;
+}
+
+static bool paio_flush(void *queue, struct posix_engine *engine, posix_ended_fn ended) {
+    struct paio *q = queue;
+
+    while (q->staged_count != 0) {
+        struct posix_op *op = q->staged[q->staged_count - 1];
+        struct aiocb *cb = op->control;
+        struct iovec *iov = op->io.iov + op->iov_at;
+        int rc;
+
+        memset(cb, 0, sizeof *cb);
+        cb->aio_fildes = op->io.fd;
+        cb->aio_buf = iov->iov_base;
+        cb->aio_nbytes = iov->iov_len;
+        cb->aio_offset = (off_t)(op->io.offset + op->done);
+        cb->aio_sigevent.sigev_notify = SIGEV_NONE;
+        rc = op->is_write ? aio_write(cb) : aio_read(cb);
+        if (rc != 0 && errno == EAGAIN) {
+            return false;
+        }
+        q->staged_count--;
+        if (rc == 0) {
+            q->running[q->running_count++] = op;
+        } else {
+            ended(engine, op, -errno);
+        }
+    }
+    return true;
+}
+
+static unsigned paio_reap(void *queue, struct posix_engine *engine, posix_ended_fn ended) {
+    struct paio *q = queue;
+    unsigned i = 0, n = 0;
+
+    while (i < q->running_count) {
+        struct posix_op *op = q->running[i];
+        int error = aio_error(op->control);
+        ssize_t result;
+
+        if (error == EINPROGRESS) {
+            i++;
+            continue;
+        }
+        result = aio_return(op->control);
+        q->running[i] = q->running[--q->running_count];
+        ended(engine, op, error != 0 ? -error : result);
+        n++;
+    }
+    return n;
+}
+
+static void paio_cancel(void *queue, struct posix_op *op) {
+    struct paio *q = queue;
+    unsigned i;
+
+    for (i = 0; i < q->running_count; i++) {
+        if (q->running[i] == op) {
+            aio_cancel(op->io.fd, op->control);
+            return;
+        }
+    }
+}
+
+static bool paio_notify(void *queue, bool on) {
+    (void)queue;
+    (void)on;
+    return false;
+}
+
+const struct posix_queue_ops posix_posix_aio_ops = {
+    .name = "POSIX AIO",
+    .transport = "POSIX AIO",
+    .control_bytes = sizeof(struct aiocb),
+    .is_vectored = false,
+    .takes_buffered = true,
+    .open = paio_open,
+    .close = paio_close,
+    .push = paio_push,
+    .flush = paio_flush,
+    .reap = paio_reap,
+    .cancel = paio_cancel,
+    .notify = paio_notify,
+};

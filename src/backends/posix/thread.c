@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine's thread: files move also when nobody polls. It has two manners. While a busy poller does the work
+ * (is_polled) it looks after it a few times a millisecond, and takes over when the polls stop. Else it drives: serves,
+ * issues, and sleeps until an operation ends or a request comes. With nothing in flight it sleeps until woken: an idle
+ * backend uses no processor time.
+ */
+#include "posix.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WATCH_FIRST_US 50u
+#define WATCH_LAST_US 1000u
+/* A poller that comes round this often between two looks is at work. */
+#define BUSY_POLLS 4u
+/* Looks without a request before the thread goes to sleep for good. */
+#define QUIET_LOOKS 8u
+/* How long completions that were not asked to wake us may lie there. */
+#define UNNOTIFIED_US 100u
+
+void posix_thread_wake(struct posix_engine *engine) {
+    uint64_t one = 1;
+
+    if (engine->thread_state != POSIX_THREAD_RUNNING && !engine->is_woken) {
+        engine->is_woken = true;
+        while (write(engine->wake_fd, &one, sizeof one) < 0 && errno == EINTR) {
+        }
+    }
+}
+
+void posix_thread_hand_over(struct posix_engine *engine) {
+    if (!engine->is_polled || engine->thread_state == POSIX_THREAD_IDLE ||
+        engine->ready[POSIX_STAGE_BLOCK].head != NULL) {
+        posix_thread_wake(engine);
+    }
+}
+
+/* Sleeps without the lock until wake_fd is written, at most timeout_us (0: no limit). */
+static void sleep_in(struct posix_engine *engine, enum posix_thread_state state, unsigned timeout_us) {
+    struct pollfd pfd = {.fd = engine->wake_fd, .events = POLLIN};
+    struct timespec ts = {.tv_sec = 0, .tv_nsec = (long)timeout_us * 1000};
+    uint64_t count;
+
+    engine->thread_state = (uint8_t)state;
+    lock_drop(&engine->lock);
+    if (ppoll(&pfd, 1, timeout_us != 0 ? &ts : NULL, NULL) > 0) {
+        while (read(engine->wake_fd, &count, sizeof count) < 0 && errno == EINTR) {
+        }
+    }
+    lock_take(&engine->lock);
+    engine->thread_state = POSIX_THREAD_RUNNING;
+    engine->is_woken = false;
+}
+
+/* While a poller does the work. Returns when it does not any more, or at the end. */
+static void watch(struct posix_engine *engine) {
+    unsigned period_us = WATCH_FIRST_US, quiet = 0;
+    uint32_t polls = __atomic_load_n(&engine->polls, __ATOMIC_RELAXED), posts = engine->posts;
+
+    while (engine->is_polled && !engine->is_stopping) {
+        uint32_t now;
+
+        if (posix_serve_one(engine, POSIX_STAGE_BLOCK)) {
+            continue;
+        }
+        sleep_in(engine, quiet < QUIET_LOOKS ? POSIX_THREAD_WATCH : POSIX_THREAD_IDLE,
+                 quiet < QUIET_LOOKS ? period_us : 0);
+        if (quiet >= QUIET_LOOKS) { /* woken for a first request: give its poller a moment */
+            quiet = 0;
+            period_us = WATCH_FIRST_US;
+            polls = __atomic_load_n(&engine->polls, __ATOMIC_RELAXED);
+            posts = engine->posts;
+            continue;
+        }
+        now = __atomic_load_n(&engine->polls, __ATOMIC_RELAXED);
+        if (engine->active != 0 && now - polls < BUSY_POLLS && posts == engine->posts &&
+            !engine->is_serving) {
+            engine->is_polled = false;
+        }
+        quiet = engine->active == 0 && posts == engine->posts ? quiet + 1 : 0;
+        period_us = period_us * 2 < WATCH_LAST_US ? period_us * 2 : WATCH_LAST_US;
+        polls = now;
+        posts = engine->posts;
+    }
+}
+
+static void drive(struct posix_engine *engine) {
+    bool is_notified = true;
+
+    if (engine->queue_ops->notify != NULL) {
+        is_notified = engine->queue_ops->notify(engine->queue, true);
+    }
+    while (!engine->is_polled && !engine->is_stopping) {
+        unsigned n = posix_reap(engine);
+
+        posix_issue(engine);
+        n += posix_reap(engine);
+        n += posix_serve_one(engine, POSIX_STAGE_COPY);
+        n += posix_serve_one(engine, POSIX_STAGE_BLOCK);
+        if (n != 0) {
+            continue;
+        }
+        if (engine->active == 0) {
+            sleep_in(engine, POSIX_THREAD_IDLE, 0);
+        } else {
+            bool is_waited_for = (is_notified || engine->unnotified == 0) && !engine->has_pushed;
+
+            sleep_in(engine, POSIX_THREAD_DRIVE, is_waited_for ? 0 : UNNOTIFIED_US);
+        }
+    }
+}
+
+static void body(void *arg) {
+    struct posix_engine *engine = arg;
+
+    lock_take(&engine->lock);
+    while (!engine->is_stopping) {
+        watch(engine);
+        drive(engine);
+    }
+    lock_drop(&engine->lock);
+}
+
+int posix_thread_start(struct posix_engine *engine) {
+    engine->is_polled = true;
+    return thread_start(&engine->thread, "nixl-posix", body, engine);
+}
+
+void posix_thread_stop(struct posix_engine *engine) {
+    lock_take(&engine->lock);
+    engine->is_stopping = true;
+    posix_thread_wake(engine);
+    lock_drop(&engine->lock);
+    thread_join(&engine->thread);
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The queue on io_uring. Any thread that holds the engine's lock may submit. When a submitting thread ends, the kernel
+ * gives what its workers had not begun back as ECANCELED: the engine submits such operations again.
+ */
+#include "posix.h"
+
+#include "base/text.h"
+
+#include <errno.h>
+#include <liburing.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct uring {
+    struct io_uring ring;
+};
+
+static int explain(int rc, char *why, size_t why_size, const char *what) {
+    size_t at = 0;
+
+    text_append(why, why_size, &at, "%s: %s%s", what, strerror(rc),
+                rc == EPERM || rc == EACCES
+                    ? " (a container's seccomp profile or kernel.io_uring_disabled forbids it)"
+                : rc == ENOSYS ? " (this kernel has none)"
+                               : "");
+    return rc;
+}
+
+/* One round through the ring: some sandboxes allow the set-up and forbid the rest. */
+static int try_out(struct uring *u, char *why, size_t why_size) {
+    struct io_uring_probe *probe = io_uring_get_probe_ring(&u->ring);
+    struct io_uring_sqe *sqe;
+    struct io_uring_cqe *cqe;
+    bool is_known;
+    int rc;
+
+    is_known = probe != NULL && io_uring_opcode_supported(probe, IORING_OP_READ) &&
+               io_uring_opcode_supported(probe, IORING_OP_ASYNC_CANCEL);
+    io_uring_free_probe(probe);
+    if (!is_known) {
+        return explain(ENOSYS, why, why_size, "io_uring's IORING_OP_READ");
+    }
+    sqe = io_uring_get_sqe(&u->ring);
+    io_uring_prep_nop(sqe);
+    io_uring_sqe_set_data(sqe, NULL);
+    rc = io_uring_submit(&u->ring);
+    if (rc < 0) {
+        return explain(-rc, why, why_size, "io_uring_enter");
+    }
+    do {
+        rc = io_uring_wait_cqe(&u->ring, &cqe);
+    } while (rc == -EINTR);
+    if (rc < 0) {
+        return explain(-rc, why, why_size, "io_uring_enter");
+    }
+    io_uring_cqe_seen(&u->ring, cqe);
+    return 0;
+}
+
+static int uring_open(void **queue, unsigned *depth, int wake_fd, char *why, size_t why_size) {
+    /* With SUBMIT_ALL one malformed entry does not hold back those behind it (kernel 5.18). */
+    static const unsigned flag_sets[] = {IORING_SETUP_CLAMP | IORING_SETUP_SUBMIT_ALL, IORING_SETUP_CLAMP};
+    struct uring *u = calloc(1, sizeof *u);
+    size_t i;
+    int rc = -EINVAL;
+
+    if (u == NULL) {
+        return explain(ENOMEM, why, why_size, "io_uring");
+    }
+    for (i = 0; i < sizeof flag_sets / sizeof flag_sets[0] && rc == -EINVAL; i++) {
+        struct io_uring_params params = {.flags = flag_sets[i]};
+
+        rc = io_uring_queue_init_params(*depth, &u->ring, &params);
+    }
+    if (rc < 0) {
+        free(u);
+        return explain(-rc, why, why_size, "io_uring_setup");
+    }
+    rc = try_out(u, why, why_size);
+    if (rc == 0) {
+        rc = -io_uring_register_eventfd(&u->ring, wake_fd);
+        if (rc != 0) {
+            explain(rc, why, why_size, "io_uring_register");
+        }
+    }
+    if (rc == 0) {
+        rc = -io_uring_cq_eventfd_toggle(&u->ring, false);
+        if (rc != 0) {
+            explain(rc, why, why_size, "io_uring without switchable events");
+        }
+    }
+    if (rc != 0) {
+        io_uring_queue_exit(&u->ring);
+        free(u);
+        return rc;
+    }
+    if (*depth > u->ring.sq.ring_entries) {
+        *depth = u->ring.sq.ring_entries;
+    }
+    *queue = u;
+    return 0;
+}
+
+static void uring_close(void *queue) {
+    struct uring *u = queue;
+
+    io_uring_queue_exit(&u->ring);
+    free(u);
+}
+
+static struct io_uring_sqe *next_sqe(struct uring *u) {
+    struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
+
+    if (sqe == NULL) {
+        io_uring_submit(&u->ring);
+        sqe = io_uring_get_sqe(&u->ring);
+    }
+    return sqe;
+}
+
+static bool uring_push(void *queue, struct posix_op *op, bool notify) {
+    struct io_uring_sqe *sqe = next_sqe(queue);
+    struct iovec *iov = op->io.iov + op->iov_at;
+    unsigned count = op->io.iov_count - op->iov_at;
+    uint64_t offset = op->io.offset + op->done;
+
+    (void)notify; /* switched for the whole ring */
+    if (sqe == NULL) {
+        return false;
+    }
+    if (count != 1) {
+        if (op->is_write) {
+            io_uring_prep_writev(sqe, op->io.fd, iov, count, offset);
+        } else {
+            io_uring_prep_readv(sqe, op->io.fd, iov, count, offset);
+        }
+    } else if (op->is_write) {
+        io_uring_prep_write(sqe, op->io.fd, iov->iov_base, (unsigned)iov->iov_len, offset);
+    } else {
+        io_uring_prep_read(sqe, op->io.fd, iov->iov_base, (unsigned)iov->iov_len, offset);
+    }
+    io_uring_sqe_set_data(sqe, op);
+    return true;
+}
+
+static bool uring_flush(void *queue, struct posix_engine *engine, posix_ended_fn ended) {
+    struct uring *u = queue;
+    int rc;
+
+    (void)engine;
+    (void)ended;
+    do {
+        rc = io_uring_submit(&u->ring);
+    } while (rc == -EINTR);
+    return rc >= 0 && io_uring_sq_ready(&u->ring) == 0;
+}
+
+static unsigned uring_reap(void *queue, struct posix_engine *engine, posix_ended_fn ended) {
+    struct uring *u = queue;
+    struct io_uring_cqe *cqe;
+    unsigned head, seen = 0, n = 0;
+
+    io_uring_for_each_cqe(&u->ring, head, cqe) {
+        struct posix_op *op = io_uring_cqe_get_data(cqe);
+
+        seen++;
+        if (op != NULL) { /* NULL: a cancellation's own result */
+            ended(engine, op, cqe->res);
+            n++;
+        }
+    }
+    if (seen != 0) {
+        io_uring_cq_advance(&u->ring, seen);
+    }
+    return n;
+}
+
+static void uring_cancel(void *queue, struct posix_op *op) {
+    struct io_uring_sqe *sqe = next_sqe(queue);
+
+    if (sqe != NULL) {
+        io_uring_prep_cancel(sqe, op, 0);
+        io_uring_sqe_set_data(sqe, NULL);
+    }
+}
+
+static bool uring_notify(void *queue, bool on) {
+    struct uring *u = queue;
+
+    io_uring_cq_eventfd_toggle(&u->ring, on);
+    return true;
+}
+
+const struct posix_queue_ops posix_uring_ops = {
+    .name = "io_uring",
+    .transport = "io_uring",
+    .is_vectored = true,
+    .takes_buffered = true,
+    .open = uring_open,
+    .close = uring_close,
+    .push = uring_push,
+    .flush = uring_flush,
+    .reap = uring_reap,
+    .cancel = uring_cancel,
+    .notify = uring_notify,
+};

@@ -180,6 +180,41 @@ static void everything_written_is_read_back(void **state) {
     bytes_free(&in);
 }
 
+/* The seed `update` of tests/fuzz is written by make_wire_seeds.py, a second implementation of the format. */
+static void a_blob_of_a_second_implementation_is_read(void **state) {
+    struct wire_cursor cursor = {0};
+    struct wire_removed gone;
+    struct wire_note note;
+    uint8_t data[4096];
+    char path[4096];
+    size_t len;
+    FILE *in;
+
+    snprintf(path, sizeof path, "%s/tests/fuzz/corpus/wire_blob/update", getenv("NIXL_TEST_SOURCE"));
+    in = fopen(path, "rb");
+    assert_non_null(in);
+    len = fread(data, 1, sizeof data, in);
+    fclose(in);
+    assert_int_equal(wire_blob_open(data, len, &scratch, &blob, NULL), NIXL_SUCCESS);
+    assert_view(blob.agent, "agent-one");
+    assert_int_equal(blob.section_count, 3);
+    assert_int_equal(blob.trailer.kind, WIRE_BLOB_UPDATE);
+    assert_int_equal(blob.trailer.incarnation.boot_ns, 0x1122334455667788);
+    assert_int_equal(blob.trailer.incarnation.random, 42);
+    assert_int_equal(blob.trailer.generation, 7);
+    assert_int_equal(blob.trailer.base_generation, 5);
+    assert_int_equal(blob.mac_algorithm, WIRE_MAC_HMAC_SHA256);
+    assert_int_equal(blob.mac.data[31], 31);
+    assert_true(wire_blob_next_note(&blob, &cursor, &note));
+    assert_view(note.bytes, "1.22.0");
+    cursor = (struct wire_cursor){0};
+    for (size_t i = 0; i < 2; i++) {
+        assert_true(wire_blob_next_removed(&blob, &cursor, &gone));
+        assert_int_equal(gone.desc.len, 2);
+    }
+    assert_false(wire_blob_next_removed(&blob, &cursor, &gone));
+}
+
 static void a_blob_without_trailer_has_neither_notes_nor_removals(void **state) {
     struct wire_cursor cursor = {0};
     struct wire_removed gone;
@@ -636,6 +671,7 @@ int main(void) {
         cmocka_unit_test(the_checksum_of_these_tests_is_crc32c),
         cmocka_unit_test(a_trailer_has_the_documented_bytes),
         cmocka_unit_test(everything_written_is_read_back),
+        cmocka_unit_test(a_blob_of_a_second_implementation_is_read),
         cmocka_unit_test(a_blob_without_trailer_has_neither_notes_nor_removals),
         cmocka_unit_test(every_truncation_is_refused_but_the_one_that_leaves_a_reference_blob),
         cmocka_unit_test(a_trailer_cut_and_filled_up_with_zeros_is_refused_too),

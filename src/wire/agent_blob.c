@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading an agent's metadata blob: the agent's name, its connections, its sections, the trailer. One pass checks everything and leaves
- * tables of views; nothing is copied and nothing can fail afterwards. Writing is in agent_blob_write.c.
+ * Reading an agent's metadata blob: the agent's name, its connections, its sections, the trailer. One pass
+ * checks everything and leaves tables of views; nothing is copied and nothing can fail afterwards. Writing is
+ * in agent_blob_write.c.
  */
 #include "wire/codec.h"
 #include "wire/trailer.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing an agent's metadata blob, straight onto the caller's buffer. Counts and lengths are written as zeros and filled in when what
- * they count is complete. The first failure sticks: later calls do nothing, wire_blob_end() reports it. Reading is in agent_blob.c.
+ * Writing an agent's metadata blob, straight onto the caller's buffer. Counts and lengths are written as
+ * zeros and filled in when what they count is complete. The first failure sticks: later calls do nothing,
+ * wire_blob_end() reports it. Reading is in agent_blob.c.
  */
 #include "wire/codec.h"
 #include "wire/trailer.h"

@@ -19,7 +19,8 @@ static size_t len_without_padding(const uint8_t *data, size_t len) {
     return len;
 }
 
-/* Looks at the bytes behind the last section, then at the end of the whole blob: a damaged length may have swallowed the former. */
+/* Looks at the bytes behind the last section, then at the end of the whole blob: a damaged length may have
+ * swallowed the former. */
 static bool claims_trailer(const struct wire_reader *reader) {
     const uint8_t *tail = reader->data + reader->at;
     size_t tail_len = len_without_padding(tail, wire_left(reader));
@@ -36,7 +37,8 @@ static bool claims_trailer(const struct wire_reader *reader) {
            memcmp(reader->data + len - 1 - TRAILER_END_LEN, TRAILER_END, TRAILER_END_LEN) == 0;
 }
 
-/* The trailer's field from tag to closing byte, with nothing but padding behind; gives the digits of its items, crc checked. */
+/* The trailer's field from tag to closing byte, with nothing but padding behind; gives the digits of its
+ * items, crc checked. */
 static bool read_digits(struct wire_reader *reader, struct bytes_view *digits) {
     struct wire_reader start = *reader;
     struct bytes_view payload;
@@ -81,7 +83,8 @@ static bool split_type(struct bytes_view payload, struct bytes_view *type, struc
     return true;
 }
 
-/* The item at `*at`, and `*at` moved behind it. The items were checked, or are being checked: false when it does not fit. */
+/* The item at `*at`, and `*at` moved behind it. The items were checked, or are being checked: false when it
+ * does not fit. */
 static bool next_item(struct bytes_view items, size_t *at, unsigned *id, struct bytes_view *payload) {
     size_t left = items.len - *at;
     uint32_t len;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The trailer's bytes, as wire.h describes them: what its writer and its reader share. Private to src/wire. */
+/* The trailer's bytes, as wire.h describes them: what its writer and its reader share. Private to src/wire.
+ */
 #ifndef WIRE_TRAILER_H
 #define WIRE_TRAILER_H
 
@@ -25,8 +26,9 @@ enum trailer_item {
 void trailer_crc_digits(char digits[TRAILER_CRC_LEN + 1], const void *data, size_t len);
 
 /*
- * Looks behind the last section, where the reader stands: reads and checks the trailer when the blob claims one and fills the blob's
- * fields for it (zero without one). False with `status` on a damaged trailer, a newer one, or out of memory.
+ * Looks behind the last section, where the reader stands: reads and checks the trailer when the blob claims
+ * one and fills the blob's fields for it (zero without one). False with `status` on a damaged trailer, a
+ * newer one, or out of memory.
  */
 bool trailer_read(struct wire_reader *reader, struct bytes *scratch, struct wire_blob *blob,
                   nixl_status_t *status);

@@ -153,7 +153,7 @@ struct wire_trailer {
  *     wire_blob_end
  *     [ wire_blob_auth_range  wire_blob_seal ] with a mac only
  *
- * The reference writes a section's rows sorted by (dev, addr, len); its readers do not need that.
+ * The reference writes a section's rows sorted by (dev, addr, len); readers of this library do not need that.
  * The calls between begin and end return nothing: the first failure (out of memory, a call out of order, an
  * empty or over-long backend type) makes the rest do nothing, and wire_blob_end() returns it and leaves `out`
  * as it was before begin. An update blob is an ordinary blob to the reference: added regions stand in

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the seeds of the wire fuzz targets to tests/fuzz/corpus/wire_*.
 
-The reference's vectors, and bytes put together here from the description in src/wire/wire.h, right and wrong, one file a way to be wrong.
+The reference's vectors, and bytes put together here from the description in src/wire/wire.h, right and wrong, one
+file a way to be wrong.
 Run it after a change of the format and commit what it writes.
 """
 import json
@@ -82,7 +83,8 @@ RICH = blob(b"agent-one", [(b"UCX", b"ucx address"), (b"MOCK", b"m")],
              section(b"UCX", 1, row(2**64 - 1, 1, 3)), section(b"MOCK", 0)])
 
 write("wire_blob", {
-    **{name: bytes.fromhex(VECTORS[name]) for name in ("full_metadata", "partial_with_conn", "partial_without_conn")},
+    **{name: bytes.fromhex(VECTORS[name])
+       for name in ("full_metadata", "partial_with_conn", "partial_without_conn")},
     "example": blob(b"B", [(b"FAKE", b"CONN")], []),
     "update": sealed(RICH, head(kind=2, base=5) + NOTE + GONE + item(99, b"later") + MAC),
     "partial": sealed(BARE, head(kind=1)) + bytes(20),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Metadata blobs: what is accepted is walked, written again and read back equal. An input that ends like a trailer is tried a second time
- * with the right checksum put in, which no mutation would find.
+ * Metadata blobs: what is accepted is walked, written again and read back equal. An input that ends like a
+ * trailer is tried a second time with the right checksum put in, which no mutation would find.
  */
 #include <assert.h>
 #include <stdint.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of src/wire share: the reference's vectors (tests/vectors), bytes put together by hand, and a blob with everything in it.
+ * What the tests of src/wire share: the reference's vectors (tests/vectors), bytes put together by hand, and
+ * a blob with everything in it.
  */
 #ifndef TESTS_UNIT_WIRE_SUPPORT_H
 #define TESTS_UNIT_WIRE_SUPPORT_H
@@ -20,7 +21,8 @@
 #include "base/text.h"
 #include "wire/wire.h"
 
-/* Puts quotes around integers of 19 digits and more: jansson's integers end at 2^63 - 1, the vectors' at 2^64 - 1. */
+/* Puts quotes around integers of 19 digits and more: jansson's integers end at 2^63 - 1, the vectors' at 2^64
+ * - 1. */
 static inline void quote_big_integers(struct bytes *out, const char *text) {
     bool in_string = false;
 
@@ -204,7 +206,8 @@ static inline void assert_refused(const struct bytes *blob, const char *reason) 
     }
 }
 
-/* Two connections, three sections, and with `trailer` an update's trailer with two notes and removals of two sections. */
+/* Two connections, three sections, and with `trailer` an update's trailer with two notes and removals of two
+ * sections. */
 static inline void write_sample(struct bytes *out, bool trailer) {
     static const struct wire_trailer fields = {
         .kind = WIRE_BLOB_UPDATE,

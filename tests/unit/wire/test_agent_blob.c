@@ -27,7 +27,8 @@ static void the_example_of_123_bytes_is_read(void **state) {
     assert_null(scratch.data);
 }
 
-/* One section of DRAM with these regions of the vectors; keys and connections are opaque, and equal in all three blobs. */
+/* One section of DRAM with these regions of the vectors; keys and connections are opaque, and equal in all
+ * three blobs. */
 static void check_reference_blob(const char *name, size_t conns, const size_t *regions, size_t count) {
     json_t *root = load_vectors("reference-1.4.0.json");
     struct bytes in = json_bytes(json_object_get(root, name));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The trailer: its bytes, what a reader sees in it, and that no damaged blob is taken for a whole one. Trailers are put together by hand
- * here, with a checksum of their own, so that everything behind the checksum is reached too.
+ * The trailer: its bytes, what a reader sees in it, and that no damaged blob is taken for a whole one.
+ * Trailers are put together by hand here, with a checksum of their own, so that everything behind the
+ * checksum is reached too.
  */
 #include "support.h"
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the seeds of the wire fuzz targets to tests/fuzz/corpus/wire_*.
 
-The reference's vectors, and bytes put together here from the description in src/wire/wire.h, right and wrong, one
-file a way to be wrong.
+The reference's vectors, and bytes put together here from the description in src/wire/wire.h, right and wrong,
+one file a way to be wrong.
 Run it after a change of the format and commit what it writes.
 """
 import json
@@ -130,7 +130,8 @@ write("wire_desclist", {
     "row-too-long": PREFIX + dlist(b"nixlSDList", 0, u64(99) + bytes(40), 1),
     "rows-end-early": PREFIX + dlist(b"nixlSDList", 0, row(1, 2, 3, bytes(40)), 2),
     "no-count": PREFIX + field("nixlDList", b"nixlSDList") + field("t", bytes(4)),
-    "count-of-4-bytes": PREFIX + field("nixlDList", b"nixlSDList") + field("t", bytes(4)) + field("n", bytes(4)),
+    "count-of-4-bytes":
+        PREFIX + field("nixlDList", b"nixlSDList") + field("t", bytes(4)) + field("n", bytes(4)),
 })
 
 write("wire_notif", {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Settings from the environment and the TOML file. The file becomes one immutable snapshot, published through an atomic
- * pointer: readers take no lock, so a forked child can never find one held. Two threads that come first may both read the
- * file; one snapshot wins.
+ * Settings from the environment and the TOML file. The file becomes one immutable snapshot, published through
+ * an atomic pointer: readers take no lock, so a forked child can never find one held. Two threads that come
+ * first may both read the file; one snapshot wins.
  */
 #include "config.h"
 
@@ -39,7 +39,8 @@ static struct snapshot *published;
 
 /* ---- the file ---- */
 
-/* ENOENT and the like say that there is no such file. EACCES on the way to $HOME says no more than that either. */
+/* ENOENT and the like say that there is no such file. EACCES on the way to $HOME says no more than that
+ * either. */
 static bool file_exists(const char *path) {
     struct stat st;
 
@@ -347,7 +348,8 @@ nixl_status_t config_get_duration_ms(const char *key, uint64_t fallback_ms, uint
     }
     if (s.env != NULL) {
         t = text_of(s.env);
-        /* A plain number may be larger than nanoseconds can hold: "no limit" is often written as a huge one. */
+        /* A plain number may be larger than nanoseconds can hold: "no limit" is often written as a huge one.
+         */
         if (text_parse_uint(t, out_ms) == TEXT_OK) {
             return NIXL_SUCCESS;
         }

@@ -34,8 +34,8 @@ nixl_status_t config_get_string(const char *key, const char *fallback, char **ou
 nixl_status_t config_get_duration_ms(const char *key, uint64_t fallback_ms, uint64_t *out_ms);
 
 /*
- * The setting as text whatever its type (numbers in decimal, booleans as true and false), a malloc'd copy, NULL
- * when it is set nowhere; arrays and tables are refused. For callers that parse by a table of their own.
+ * The setting as text whatever its type (numbers in decimal, booleans as true and false), a malloc'd copy,
+ * NULL when it is set nowhere; arrays and tables are refused. For callers that parse by a table of their own.
  * `where` (may be NULL) gets a malloc'd "environment variable X" or "file:line: X".
  */
 nixl_status_t config_get_raw(const char *key, char **out, char **where);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many processors the process may keep busy: its affinity mask, and the quotas of its control group and of all
- * groups above it, version 1 and 2, found through /proc/self/cgroup and /proc/self/mountinfo (proc(5), cgroups(7)).
+ * How many processors the process may keep busy: its affinity mask, and the quotas of its control group and
+ * of all groups above it, version 1 and 2, found through /proc/self/cgroup and /proc/self/mountinfo (proc(5),
+ * cgroups(7)).
  */
 #include "thread.h"
 
@@ -122,7 +123,8 @@ static bool list_has(struct text list, const char *word) {
     return false;
 }
 
-/* The process's path in the unified tree ("0::/path") or in the tree of the cpu controller ("4:cpu,cpuacct:/path"). */
+/* The process's path in the unified tree ("0::/path") or in the tree of the cpu controller
+ * ("4:cpu,cpuacct:/path"). */
 static bool group_path(const char *cgroup, bool is_v2, char *out, size_t size) {
     struct text lines = text_of(cgroup);
     struct text line;
@@ -147,7 +149,8 @@ static bool group_path(const char *cgroup, bool is_v2, char *out, size_t size) {
     return false;
 }
 
-/* One line of mountinfo: "36 35 98:0 <root> <mount point> <options> [tags] - <type> <source> <super options>". */
+/* One line of mountinfo: "36 35 98:0 <root> <mount point> <options> [tags] - <type> <source> <super
+ * options>". */
 static uint64_t quota_of_mount(const char *root, const char *cgroup, struct text line) {
     struct text fields[5];
     struct text piece;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CRC-32C, reflected, polynomial 0x1EDC6F41 (0x82F63B78 reflected), start and end inverted: RFC 3720 §12.1. The crc32
- * instruction of x86 (SSE4.2) and of ARM computes exactly this; else eight bytes a step from tables.
+ * CRC-32C, reflected, polynomial 0x1EDC6F41 (0x82F63B78 reflected), start and end inverted: RFC 3720 §12.1.
+ * The crc32 instruction of x86 (SSE4.2) and of ARM computes exactly this; else eight bytes a step from
+ * tables.
  */
 #include "crc32c.h"
 

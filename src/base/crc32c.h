@@ -11,8 +11,8 @@
 uint32_t crc32c(uint32_t crc, const void *data, size_t len);
 
 /*
- * The checksum of A followed by B from those of each and B's length, in time log(len_b): what a buffer that is patched
- * in one place needs.
+ * The checksum of A followed by B from those of each and B's length, in time log(len_b): what a buffer that
+ * is patched in one place needs.
  */
 uint32_t crc32c_combine(uint32_t crc_a, uint32_t crc_b, size_t len_b);
 

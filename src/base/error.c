@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The last failure's text, one fixed buffer per thread. Everything is formatted aside first, since arguments may point
- * into the buffer that they replace.
+ * The last failure's text, one fixed buffer per thread. Everything is formatted aside first, since arguments
+ * may point into the buffer that they replace.
  */
 #include "error.h"
 

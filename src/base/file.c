@@ -12,7 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Reads to the end or to `limit` + 1 bytes: one more than allowed is how we know. Pseudo files tell no size. */
+/* Reads to the end or to `limit` + 1 bytes: one more than allowed is how we know. Pseudo files tell no size.
+ */
 static int read_all(int fd, size_t limit, char **data, size_t *len) {
     char *buf = NULL;
     size_t cap = 0;

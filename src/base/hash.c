@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of names: uthash behind functions, with a seeded hash function and without its exit() when memory runs out.
- * The seed is the only global: drawn once, by whichever thread comes first.
+ * The table of names: uthash behind functions, with a seeded hash function and without its exit() when memory
+ * runs out. The seed is the only global: drawn once, by whichever thread comes first.
  */
 #include "hash.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Log lines. A line is put together on the stack and leaves in one write(2), so nothing is locked on the way to stderr
- * and a fork at any moment harms nothing. The C library's time zone lock is the one exception, which is why the offset
- * from UTC is kept for a quarter of an hour and never asked for in a forked child. `sink_lock` guards a test's sink.
+ * Log lines. A line is put together on the stack and leaves in one write(2), so nothing is locked on the way
+ * to stderr and a fork at any moment harms nothing. The C library's time zone lock is the one exception,
+ * which is why the offset from UTC is kept for a quarter of an hour and never asked for in a forked child.
+ * `sink_lock` guards a test's sink.
  */
 #include "log.h"
 
@@ -34,7 +35,8 @@ static log_sink_fn sink_fn;
 static void *sink_ctx;
 static bool has_sink;
 
-/* (seconds of the last look / OFFSET_VALID_S) << 32 | offset from UTC in seconds as 32 bits; 0 before the first look. */
+/* (seconds of the last look / OFFSET_VALID_S) << 32 | offset from UTC in seconds as 32 bits; 0 before the
+ * first look. */
 static uint64_t utc_offset;
 
 static const char *const level_names[] = {"TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"};

@@ -86,7 +86,8 @@ enum text_result text_parse_bool(struct text t, bool *out) {
     return TEXT_MALFORMED;
 }
 
-/* All of `t` as digits of the base. Goes on after an overflow, so that a malformed end is still called malformed. */
+/* All of `t` as digits of the base. Goes on after an overflow, so that a malformed end is still called
+ * malformed. */
 static enum text_result digits_parse(struct text t, unsigned base, uint64_t *out) {
     uint64_t value = 0;
     bool overflow = false;

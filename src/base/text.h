@@ -76,8 +76,8 @@ bool text_append_v(char *buf, size_t size, size_t *len, const char *fmt, va_list
 
 /*
  * Foreign bytes in double quotes, fit for a terminal and a log: printable ASCII as it is, `"` and `\`
- * escaped, the rest as \xNN; what does not fit is cut and leaves "..." after the closing quote. Always terminated (size ≥ 8). Returns buf, so
- * it can stand in an argument list.
+ * escaped, the rest as \xNN; what does not fit is cut and leaves "..." after the closing quote. Always
+ * terminated (size ≥ 8). Returns buf, so it can stand in an argument list.
  */
 const char *text_quote(char *buf, size_t size, const void *data, size_t len);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads, futexes, the slow halves of the lock, and the fork generation. The lock's protocol: 0 open, 1 held, 2 held
- * and perhaps waited for; whoever sleeps has stored 2 first, so the holder's exchange sees it and wakes.
+ * Threads, futexes, the slow halves of the lock, and the fork generation. The lock's protocol: 0 open, 1
+ * held, 2 held and perhaps waited for; whoever sleeps has stored 2 first, so the holder's exchange sees it
+ * and wakes.
  */
 #include "thread.h"
 
@@ -36,7 +37,8 @@ static void *thread_main(void *opaque) {
     return NULL;
 }
 
-/* All but the signals that a thread raises by its own fault: those must reach the application's crash handler. */
+/* All but the signals that a thread raises by its own fault: those must reach the application's crash
+ * handler. */
 static void mask_fill(sigset_t *set) {
     sigfillset(set);
     sigdelset(set, SIGSEGV);
@@ -98,7 +100,8 @@ int futex_wait(const uint32_t *word, uint32_t expected, uint64_t deadline_ns) {
         until.tv_nsec = (long)(deadline_ns % NS_PER_S);
         limit = &until;
     }
-    /* The BITSET form takes an absolute time on the monotonic clock; plain FUTEX_WAIT takes a relative one. */
+    /* The BITSET form takes an absolute time on the monotonic clock; plain FUTEX_WAIT takes a relative one.
+     */
     rc = syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, expected, limit, NULL, FUTEX_BITSET_MATCH_ANY);
     return rc == 0 ? 0 : errno;
 }
@@ -167,7 +170,8 @@ static void fork_child(void) {
 }
 
 static void fork_register(void) {
-    /* Without memory for the handler the generation stays 1: inherited objects then go undetected, nothing worse. */
+    /* Without memory for the handler the generation stays 1: inherited objects then go undetected, nothing
+     * worse. */
     (void)pthread_atfork(NULL, NULL, fork_child);
     __atomic_store_n(&fork_generation_word, 1, __ATOMIC_RELAXED);
 }

@@ -19,8 +19,8 @@ struct thread {
 
 /*
  * Starts `body(arg)` in a thread named `name` (cut to 15 bytes) in which every signal is blocked, so that the
- * application's handlers run in the application's threads only; the signals of a thread's own faults (SIGSEGV, SIGBUS, …)
- * stay open for its crash handler. Returns 0 or an errno value.
+ * application's handlers run in the application's threads only; the signals of a thread's own faults
+ * (SIGSEGV, SIGBUS, …) stay open for its crash handler. Returns 0 or an errno value.
  */
 int thread_start(struct thread *thread, const char *name, void (*body)(void *arg), void *arg);
 
@@ -45,8 +45,8 @@ static inline void cpu_relax(void) {
 /*
  * Sleeps while *word == expected, until woken or until `deadline_ns` on the monotonic time line (clock_now_ns
  * or clock_coarse_ns plus something; CLOCK_NEVER: no limit). Returns 0 when woken (perhaps for nothing: look
- * again), EAGAIN when *word already differs, EINTR, or ETIMEDOUT (final: the coarse clock may not have got there yet, so do not ask
- * it again). Private to the process.
+ * again), EAGAIN when *word already differs, EINTR, or ETIMEDOUT (final: the coarse clock may not have got
+ * there yet, so do not ask it again). Private to the process.
  */
 int futex_wait(const uint32_t *word, uint32_t expected, uint64_t deadline_ns);
 
@@ -121,8 +121,8 @@ unsigned cpu_count(void);
 unsigned cpu_count_now(void);
 
 /*
- * The control groups' quota in thousandths of a processor, 0 for none. `root` stands in front of every path that is
- * read: "" for this machine, a folder with a made-up /proc and /sys in tests.
+ * The control groups' quota in thousandths of a processor, 0 for none. `root` stands in front of every path
+ * that is read: "" for this machine, a folder with a made-up /proc and /sys in tests.
  */
 uint64_t cpu_quota(const char *root);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The TOML 1.0 reader's structure: documents, tables, keys, arrays; the tree and its bounds. Scalars (strings, numbers,
- * dates) are in toml_scalar.c. Every value hangs in one list, so freeing never recurses; recursion in parsing ends at
- * TOML_MAX_DEPTH. Entries are found through one index of (table, key), so a large document stays linear.
+ * The TOML 1.0 reader's structure: documents, tables, keys, arrays; the tree and its bounds. Scalars
+ * (strings, numbers, dates) are in toml_scalar.c. Every value hangs in one list, so freeing never recurses;
+ * recursion in parsing ends at TOML_MAX_DEPTH. Entries are found through one index of (table, key), so a
+ * large document stays linear.
  */
 #include "toml.h"
 
@@ -508,7 +509,8 @@ static void document_parse(struct toml_parser *p) {
 
 /* ---- the interface ---- */
 
-/* The line of the first byte that is not UTF-8, found by checking line by line (no character spans a newline). */
+/* The line of the first byte that is not UTF-8, found by checking line by line (no character spans a
+ * newline). */
 static unsigned bad_utf8_line(const char *text, size_t len) {
     unsigned line = 1;
 

@@ -68,7 +68,8 @@ static bool unicode_escape(struct toml_parser *p, int digits, struct bytes *out)
     return put_unicode(p, out, c);
 }
 
-/* A backslash at the end of a line in a multi-line string: that newline and all blanks up to the next text vanish. */
+/* A backslash at the end of a line in a multi-line string: that newline and all blanks up to the next text
+ * vanish. */
 static bool line_continued(struct toml_parser *p) {
     const char *at = p->at;
 

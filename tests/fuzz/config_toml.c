@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The configuration file's reader with any bytes. What it accepts must be sound: bounded depth, terminated strings of UTF-8
- * without NUL, every entry found again under its path. What it refuses must come with a message that begins with file and line.
+ * The configuration file's reader with any bytes. What it accepts must be sound: bounded depth, terminated
+ * strings of UTF-8 without NUL, every entry found again under its path. What it refuses must come with a
+ * message that begins with file and line.
  */
 #include "base/text.h"
 #include "base/toml.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Log levels, the form of a line, one write a line. Real lines are read back through a pipe put in stderr's place. */
+/* Log levels, the form of a line, one write a line. Real lines are read back through a pipe put in stderr's
+ * place. */
 #include "base/log.h"
 
 #include "support.h"

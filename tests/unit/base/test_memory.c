@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each allocation fails in turn, once: the call must say so, leave what was there as it was, and lose nothing. The linker
- * puts the functions below in front of the C library's (--wrap).
+ * Each allocation fails in turn, once: the call must say so, leave what was there as it was, and lose
+ * nothing. The linker puts the functions below in front of the C library's (--wrap).
  */
 #include "base/config.h"
 #include "base/error.h"

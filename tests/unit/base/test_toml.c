@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The TOML reader against TOML 1.0.0 (toml.io/en/v1.0.0): what must be read, and what must be refused and how. */
+/* The TOML reader against TOML 1.0.0 (toml.io/en/v1.0.0): what must be read, and what must be refused and
+ * how. */
 #include "support.h"
 
 #include "base/toml.h"

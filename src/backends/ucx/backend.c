@@ -88,7 +88,6 @@ static nixl_status_t open_context(struct ucx_instance *self) {
     if (result != NIXL_SUCCESS) {
         return result;
     }
-    ucx_capture_begin();
     status = self->ucx->init_version(UCP_API_MAJOR, 13, &params, config, &self->context);
     self->ucx->config_release(config);
     if (status != UCS_OK) {
@@ -100,7 +99,6 @@ static nixl_status_t open_context(struct ucx_instance *self) {
         self->has_device_memory =
             (attr.memory_types & ~(UCS_BIT(UCS_MEMORY_TYPE_HOST) | UCS_BIT(UCS_MEMORY_TYPE_LAST))) != 0;
     }
-    ucx_capture_end();
     return result;
 }
 
@@ -170,7 +168,9 @@ static nixl_status_t ucx_open(const struct nixl_host *host, const void *opts, st
     self->options = wanted;
     self->generation = fork_generation();
     self->worker.event_fd = -1;
+    ucx_capture_begin();
     status = open_all(self);
+    ucx_capture_end();
     if (status != NIXL_SUCCESS) {
         ucx_close(self);
         return status;

@@ -156,6 +156,7 @@ nixl_status_t ucx_peer_open(void *instance, const char *name, void *token, const
     peer->self = self;
     peer->token = token;
     peer->address_len = conn_len;
+    peer->op_max = UCX_OP_START;
     peer->is_local = note != NULL && note_id((struct text){note, note_len}, peer->local_id) &&
                      ucx_registry_has(peer->local_id);
     *out = peer;
@@ -290,8 +291,8 @@ nixl_status_t ucx_peer_endpoint(struct ucx_peer *peer) {
     if (endpoint_create(self, peer->address, peer, &peer->ep, &status) != NIXL_SUCCESS) {
         peer->ep = NULL;
         result = host->fail(host->ctx, NIXL_ERR_BACKEND,
-                            "agent \"%s\" cannot be reached by the transports in use%s%s: %s", peer->name,
-                            self->tls[0] != '\0' ? " (UCX_TLS=" : "", self->tls,
+                            "agent \"%s\" cannot be reached by the transports in use (UCX_TLS=%s): %s", peer->name,
+                            self->tls[0] != '\0' ? self->tls : "all",
                             ucx_words(self->library, status, words, sizeof words));
     } else if (peer->state == UCX_PEER_NEW) {
         __atomic_store_n(&peer->state, UCX_PEER_OPEN, __ATOMIC_RELEASE);
@@ -313,7 +314,6 @@ nixl_status_t ucx_peer_probe(struct ucx_instance *self) {
         return host->fail(host->ctx, NIXL_ERR_BACKEND, "no memory");
     }
     probe->self = self;
-    ucx_capture_begin();
     if (endpoint_create(self, self->address, NULL, &probe->ep, &status) != NIXL_SUCCESS) {
         bool peer_mode = self->options->error_handling == UCX_ERRORS_PEER;
 
@@ -329,7 +329,6 @@ nixl_status_t ucx_peer_probe(struct ucx_instance *self) {
             self->ucx->worker_progress(self->worker.handle);
         }
     }
-    ucx_capture_end();
     if (probe->pending == 0) {
         free(probe);
     }
@@ -459,19 +458,101 @@ nixl_status_t ucx_peer_state(void *instance, void *handle) {
     return __atomic_load_n(&peer->is_connecting, __ATOMIC_RELAXED) ? NIXL_IN_PROG : NIXL_SUCCESS;
 }
 
-/* What one line of ucp_ep_print_info() says of a lane: "#  lane[1]:  2:cma/memory.0 md[3] -> ... rma_bw#0". */
+/* Adds a name to "a+b" unless it is there. */
+static void add_name(char *names, size_t size, const char *name, size_t len) {
+    struct text rest = text_of(names), one;
+    size_t used = strlen(names);
+
+    while (text_split(&rest, '+', &one)) {
+        if (one.len == len && memcmp(one.at, name, len) == 0) {
+            return;
+        }
+    }
+    (void)text_append(names, size, &used, "%s%.*s", used > 0 ? "+" : "", (int)len, name);
+}
+
+/* Reads what ucp_ep_print_info() says of its lanes, in lines like
+ *   #   lane[1]:  5:cma/memory.0 md[4]  -> md[4]/cma/sysdev[255] seg 4294967295 rma_bw#0
+ * Lanes for remote memory access carry puts and gets; without any, messages do ("am"). */
+static void read_lanes(const char *info, char *rma, char *am, size_t size) {
+    struct text rest = text_of(info), line;
+
+    rma[0] = '\0';
+    am[0] = '\0';
+    while (text_split(&rest, '\n', &line)) {
+        char copy[256];
+        const char *name, *end, *use;
+
+        (void)snprintf(copy, sizeof copy, "%.*s ", (int)line.len, line.at);
+        name = strstr(copy, "lane[");
+        name = name != NULL ? strstr(name, "]:") : NULL;
+        name = name != NULL ? strchr(name + 2, ':') : NULL;
+        end = name != NULL ? strchr(name, '/') : NULL;
+        use = end != NULL ? strstr(end, "->") : NULL;
+        if (use == NULL) {
+            continue;
+        }
+        name++;
+        if (strstr(use, " rma_bw#") != NULL || strstr(use, " rma ") != NULL || strstr(use, " rma#") != NULL) {
+            add_name(rma, size, name, (size_t)(end - name));
+        }
+        if (strstr(use, " am ") != NULL) {
+            add_name(am, size, name, (size_t)(end - name));
+        }
+    }
+}
+
+/* Transports as ucp_ep_query() lists them, for a UCX whose text is not understood. */
+static void ask_transports(struct ucx_peer *peer, char *text, size_t size) {
+    struct ucx_transport_entry entries[8];
+    struct ucx_ep_attr attr = {.field_mask = UCX_EP_ATTR_TRANSPORTS, .transports = {entries, 8, sizeof entries[0]}};
+
+    if (peer->self->library->version < UCX_VERSION(1, 19, 0) || peer->self->ucx->ep_query == NULL ||
+        peer->self->ucx->ep_query(peer->ep, &attr) != UCS_OK) {
+        return;
+    }
+    for (unsigned i = 0; i < attr.transports.num_entries && i < 8; i++) {
+        add_name(text, size, entries[i].transport_name, strlen(entries[i].transport_name));
+    }
+}
+
 nixl_status_t ucx_peer_transport(void *instance, void *handle, nixl_mem_t mem, char *text, size_t size) {
     struct ucx_instance *self = instance;
     struct ucx_peer *peer = handle;
+    nixl_status_t status;
+    char *info = NULL, rma[64], am[64];
+    size_t info_len = 0;
+    FILE *stream;
 
     (void)mem;
     if (peer == NULL || peer->is_local) {
         (void)snprintf(text, size, "memcpy");
         return NIXL_SUCCESS;
     }
+    if (ucx_is_inherited(self)) {
+        return ucx_fail_inherited(self);
+    }
+    stream = open_memstream(&info, &info_len);
+    if (stream == NULL) {
+        return self->host->fail(self->host->ctx, NIXL_ERR_BACKEND, "no memory");
+    }
+    rma[0] = '\0';
+    am[0] = '\0';
     ucx_worker_enter(self);
-    if (peer->ep) self->ucx->ep_print_info(peer->ep, stderr);
+    status = ucx_peer_endpoint(peer);
+    if (status == NIXL_SUCCESS && peer->ep != NULL) {
+        self->ucx->ep_print_info(peer->ep, stream);
+        (void)fflush(stream);
+        read_lanes(info, rma, am, sizeof rma);
+        if (rma[0] == '\0' && am[0] == '\0') {
+            ask_transports(peer, am, sizeof am);
+        }
+    }
     ucx_worker_leave(self);
-    (void)snprintf(text, size, "unknown");
-    return NIXL_SUCCESS;
+    (void)fclose(stream);
+    free(info);
+    if (status == NIXL_SUCCESS) {
+        (void)snprintf(text, size, "%s", rma[0] != '\0' ? rma : am);
+    }
+    return status;
 }

@@ -26,6 +26,8 @@
 #define UCX_QUEUE_OPS 256u                   /* operations in flight of one request */
 #define UCX_QUEUE_BYTES (UINT64_C(16) << 20) /* their bytes */
 #define UCX_TURN_NS UINT64_C(60000)          /* time for issuing, in a post or in one turn of progress */
+#define UCX_OP_MIN (UINT64_C(64) << 10)
+#define UCX_OP_START (UINT64_C(1) << 20)
 
 #define UCX_AM_NOTIF 0u /* the active message that carries notifications */
 #define UCX_PAD 4096u   /* zeros behind bytes that UCX parses without knowing where they end */
@@ -88,7 +90,7 @@ struct ucx_peer {
     uint32_t pending; /* flushes and messages whose callback holds this struct */
     char words[384];  /* why it failed */
     struct ucx_peer *next;
-    char transport[64]; /* cached once known for good */
+    uint64_t op_max; /* bytes of one operation: as much as UCX takes in without working on it for long */
 };
 
 struct ucx_key {

@@ -156,13 +156,14 @@ unsigned ucx_progress(void *instance) {
         return events;
     }
     for (int round = 0; round < PROGRESS_ROUNDS; round++) {
-        unsigned seen = self->ucx->worker_progress(worker->handle);
+        unsigned seen = self->ucx->worker_progress(worker->handle), served = 0;
 
         if (has_work(worker) || worker->closing != NULL) {
-            seen += ucx_worker_settle(self);
+            served = ucx_worker_settle(self);
         }
-        events += seen;
-        if (seen == 0 || __atomic_load_n(&worker->wanted, __ATOMIC_RELAXED) != 0) {
+        events += seen + served;
+        /* A request that went on may have ended: whoever waits for it should not wait for another round. */
+        if (seen == 0 || served != 0 || __atomic_load_n(&worker->wanted, __ATOMIC_RELAXED) != 0) {
             break;
         }
     }

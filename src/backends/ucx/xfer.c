@@ -14,8 +14,9 @@
 #include <string.h>
 
 #define OPS_PER_SLAB 256
-#define CLOCK_EVERY 16u                   /* operations between looks at the clock */
-#define CLOCK_BYTES (UINT64_C(128) << 10) /* or bytes */
+#define CLOCK_EVERY 8u /* small operations between looks at the clock */
+#define OP_SLOW_NS UINT64_C(80000)
+#define OP_FAST_NS UINT64_C(20000)
 
 /* ---- operation records ---- */
 
@@ -136,43 +137,68 @@ static bool turn_is_over(uint64_t *turn_end) {
     return now >= *turn_end;
 }
 
+/* Some transports copy within the call (tcp: into the socket). There operations become smaller, so that a post stays short. */
+static void adapt_op_max(struct ucx_peer *peer, uint64_t len, uint64_t took_ns) {
+    if (took_ns > OP_SLOW_NS && peer->op_max > UCX_OP_MIN && len >= peer->op_max / 2) {
+        peer->op_max /= 2;
+    } else if (took_ns < OP_FAST_NS && peer->op_max < UCX_OP_MAX && len == peer->op_max) {
+        peer->op_max *= 2;
+    }
+}
+
+/* Issues the next operation of the current run and moves on. */
+static bool issue_next(struct ucx_xfer *xfer, ucp_request_param_t *param, uint64_t *issued) {
+    const struct nixl_run *run = &xfer->request->runs[xfer->run];
+    struct ucx_span span = ucx_run_span(run, xfer->request->flags);
+    struct ucx_peer *peer = xfer->peer;
+    uint64_t left = span.len - xfer->offset;
+    uint64_t len = left < peer->op_max ? left : peer->op_max;
+    bool is_large = len >= UCX_OP_MIN;
+    uint64_t start = is_large ? clock_now_ns() : 0;
+
+    if (!issue_one(xfer, run, len, param)) {
+        return false;
+    }
+    if (is_large) {
+        adapt_op_max(peer, len, clock_now_ns() - start);
+    }
+    *issued = len;
+    xfer->offset += len;
+    if (xfer->offset == span.len) {
+        xfer->offset = 0;
+        if (++xfer->block == span.count) {
+            xfer->block = 0;
+            xfer->run++;
+        }
+    }
+    return true;
+}
+
 static enum step issue(struct ucx_xfer *xfer, uint64_t *turn_end) {
-    const struct nixl_request *request = xfer->request;
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                                                  UCP_OP_ATTR_FIELD_MEMH | xfer->flags,
                                  .cb.send = on_op_done};
-    uint64_t since_look = 0;
-    unsigned ops = 0;
+    unsigned until_look = CLOCK_EVERY;
 
+    if (xfer->flags != 0 && turn_is_over(turn_end)) {
+        return STEP_TURN_OVER;
+    }
     while (!is_issued(xfer) && !xfer->is_stopping && xfer->status == UCS_OK && xfer->peer->state == UCX_PEER_OPEN) {
-        const struct nixl_run *run = &request->runs[xfer->run];
-        struct ucx_span span = ucx_run_span(run, request->flags);
-        uint64_t len = span.len - xfer->offset;
+        uint64_t issued = 0;
 
         if (xfer->ops >= UCX_QUEUE_OPS || xfer->queued >= UCX_QUEUE_BYTES) {
             return STEP_WAIT;
         }
-        if (ops == CLOCK_EVERY || since_look >= CLOCK_BYTES) {
+        if (until_look == 0) {
             if (turn_is_over(turn_end)) {
                 return STEP_TURN_OVER;
             }
-            ops = 0;
-            since_look = 0;
+            until_look = CLOCK_EVERY;
         }
-        len = len < UCX_OP_MAX ? len : UCX_OP_MAX;
-        if (!issue_one(xfer, run, len, &param)) {
+        if (!issue_next(xfer, &param, &issued)) {
             break;
         }
-        ops++;
-        since_look += len;
-        xfer->offset += len;
-        if (xfer->offset == span.len) {
-            xfer->offset = 0;
-            if (++xfer->block == span.count) {
-                xfer->block = 0;
-                xfer->run++;
-            }
-        }
+        until_look = issued >= UCX_OP_MIN ? 0 : until_look - 1;
     }
     xfer->phase = UCX_DRAINING;
     return STEP_WAIT;
@@ -348,7 +374,8 @@ nixl_status_t ucx_request_open(void *instance, struct nixl_request *request) {
         }
         return NIXL_SUCCESS;
     }
-    if (request->block_count > 1 || request->total_bytes > UCX_OP_MAX) {
+    /* Also says that the clock must be looked at. */
+    if (request->block_count > 1 || request->total_bytes > UCX_OP_MIN) {
         xfer->flags = UCP_OP_ATTR_FLAG_MULTI_SEND;
     }
     ucx_worker_enter(self);

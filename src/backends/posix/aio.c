@@ -28,12 +28,12 @@ struct aio_ring {
 
 struct aio {
     aio_context_t context;
-    int wake_fd;
+    int event_fd;
     unsigned depth, staged_count;
     struct iocb **staged; /* depth of them; behind it as many that were refused */
 };
 
-static int aio_open(void **queue, unsigned *depth, int wake_fd, char *why, size_t why_size) {
+static int aio_open(void **queue, unsigned *depth, int event_fd, char *why, size_t why_size) {
     struct aio *q = calloc(1, sizeof *q);
     unsigned want = *depth;
     size_t at = 0;
@@ -58,7 +58,7 @@ static int aio_open(void **queue, unsigned *depth, int wake_fd, char *why, size_
         want /= 2;
     }
     q->depth = want;
-    q->wake_fd = wake_fd;
+    q->event_fd = event_fd;
     q->staged = calloc(2 * (size_t)want, sizeof(struct iocb *));
     if (q->staged == NULL) {
         syscall(SYS_io_destroy, q->context);
@@ -79,7 +79,7 @@ static void aio_close(void *queue) {
     free(q);
 }
 
-static bool aio_push(void *queue, struct posix_op *op, bool notify) {
+static bool aio_push(void *queue, struct posix_op *op) {
     struct aio *q = queue;
     struct iocb *cb = op->control;
     struct iovec *iov = op->io.iov + op->iov_at;
@@ -101,10 +101,8 @@ static bool aio_push(void *queue, struct posix_op *op, bool notify) {
         cb->aio_buf = (uintptr_t)iov->iov_base;
         cb->aio_nbytes = iov->iov_len;
     }
-    if (notify) {
-        cb->aio_flags = IOCB_FLAG_RESFD;
-        cb->aio_resfd = (uint32_t)q->wake_fd;
-    }
+    cb->aio_flags = IOCB_FLAG_RESFD;
+    cb->aio_resfd = (uint32_t)q->event_fd;
     q->staged[q->staged_count++] = cb;
     return true;
 }

@@ -110,7 +110,7 @@ static nixl_status_t open_queue(struct posix_engine *engine) {
         }
         engine->depth = (unsigned)(depth < pool ? depth : pool);
         why[0] = '\0';
-        if (ops->open(&engine->queue, &engine->depth, engine->wake_fd, why, sizeof why) == 0) {
+        if (ops->open(&engine->queue, &engine->depth, engine->event_fd, why, sizeof why) == 0) {
             engine->queue_ops = ops;
             at = 0;
             text_append(engine->description, sizeof engine->description, &at, "%s, %u operations at once%s%s",
@@ -136,6 +136,9 @@ static void engine_free(struct posix_engine *engine) {
     if (engine->wake_fd >= 0) {
         close(engine->wake_fd);
     }
+    if (engine->event_fd >= 0) {
+        close(engine->event_fd);
+    }
     free(engine);
 }
 
@@ -152,7 +155,8 @@ static nixl_status_t backend_open(const struct nixl_host *host, const void *opti
     engine->host = host;
     engine->options = options;
     engine->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (engine->wake_fd < 0) {
+    engine->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (engine->wake_fd < 0 || engine->event_fd < 0) {
         status = host->fail(host->ctx, NIXL_ERR_BACKEND, "eventfd: %s", strerror(errno));
         engine_free(engine);
         return status;
@@ -171,7 +175,9 @@ static nixl_status_t backend_open(const struct nixl_host *host, const void *opti
         engine_free(engine);
         return host->fail(host->ctx, NIXL_ERR_BACKEND, "a thread cannot be started: %s", strerror(rc));
     }
-    instance->event_fd = -1;
+    /* With an event descriptor a sleeping waiter or the agent's progress thread does the work; the thread here only
+     * steps in where there is neither. */
+    instance->event_fd = engine->queue_ops->is_mute ? -1 : engine->event_fd;
     instance->period_us = 0;
     *self = engine;
     return NIXL_SUCCESS;
@@ -232,6 +238,7 @@ static const struct nixl_backend_ops ops = {
     .cancel = posix_cancel,
     .transport = backend_transport,
     .progress = posix_progress,
+    .arm = posix_arm,
 };
 
 const struct nixl_backend_ops *nixl_backend_v1(void) {

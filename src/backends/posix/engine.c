@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Polls that come this close together are a poller's who waits for nothing else. */
 #define BURST_POLLS 64u
@@ -203,6 +204,51 @@ bool posix_serve_one(struct posix_engine *engine, enum posix_stage stage) {
     return true;
 }
 
+void posix_notify(struct posix_engine *engine, bool on) {
+    if (engine->queue_ops->notify != NULL) {
+        engine->queue_ops->notify(engine->queue, on);
+    }
+}
+
+void posix_drain(struct posix_engine *engine) {
+    uint64_t count;
+
+    while (read(engine->event_fd, &count, sizeof count) < 0 && errno == EINTR) {
+    }
+}
+
+static void disarm(struct posix_engine *engine) {
+    engine->is_armed = false;
+    if (engine->is_polled) {
+        posix_notify(engine, false);
+    }
+    posix_drain(engine);
+}
+
+nixl_status_t posix_arm(void *self) {
+    struct posix_engine *engine = self;
+    bool is_busy;
+
+    lock_take(&engine->lock);
+    posix_notify(engine, true);
+    posix_drain(engine);
+    engine->is_armed = true;
+    if (!engine->is_polled) {
+        engine->is_polled = true; /* who arms does the work */
+        posix_thread_wake(engine);
+    }
+    /* Only now, with the signal on, what had ended before is seen for sure. */
+    is_busy = posix_reap(engine) != 0;
+    posix_issue(engine);
+    is_busy = posix_reap(engine) != 0 || is_busy || engine->ready[POSIX_STAGE_COPY].head != NULL ||
+              engine->has_pushed;
+    if (is_busy) {
+        disarm(engine);
+    }
+    lock_drop(&engine->lock);
+    return is_busy ? NIXL_IN_PROG : NIXL_SUCCESS;
+}
+
 /* A poller who asks again and again will do the work itself: the thread need not be woken for each operation. */
 static void watch_for_pollers(struct posix_engine *engine, uint32_t polls) {
     if (engine->is_polled || polls - engine->burst_polls < BURST_POLLS) {
@@ -212,9 +258,7 @@ static void watch_for_pollers(struct posix_engine *engine, uint32_t polls) {
 
     if (now_ns - engine->burst_start_ns < BURST_NS) {
         engine->is_polled = true;
-        if (engine->queue_ops->notify != NULL) {
-            engine->queue_ops->notify(engine->queue, false);
-        }
+        posix_notify(engine, false);
         posix_thread_wake(engine);
     }
     engine->burst_polls = polls;
@@ -236,6 +280,9 @@ unsigned posix_progress(void *self) {
         return 0;
     }
     n = posix_reap(engine);
+    if (n != 0 && engine->is_armed) {
+        disarm(engine);
+    }
     watch_for_pollers(engine, polls);
     if (engine->is_polled) {
         posix_issue(engine);

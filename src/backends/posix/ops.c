@@ -190,13 +190,9 @@ static bool make_op(struct posix_engine *engine, struct posix_request *r, struct
 }
 
 static bool push(struct posix_engine *engine, struct posix_op *op) {
-    bool notify = !engine->is_polled;
-
-    if (!engine->queue_ops->push(engine->queue, op, notify)) {
+    if (!engine->queue_ops->push(engine->queue, op)) {
         return false;
     }
-    op->is_notified = notify;
-    engine->unnotified += notify ? 0 : 1;
     engine->has_pushed = true;
     return true;
 }
@@ -280,7 +276,6 @@ static bool goes_on(struct posix_engine *engine, struct posix_op *op, ssize_t re
 static void ended(struct posix_engine *engine, struct posix_op *op, ssize_t result) {
     struct posix_request *r = op->owner;
 
-    engine->unnotified -= op->is_notified ? 0 : 1;
     if (goes_on(engine, op, result)) {
         return;
     }

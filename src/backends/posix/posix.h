@@ -101,7 +101,6 @@ struct posix_op {
     unsigned iov_cap;
     unsigned attempts; /* submissions without result */
     bool is_write;
-    bool is_notified; /* its completion wakes the engine's thread */
     struct iovec few[4];
     struct iovec *many; /* POSIX_MAX_IOV of them once needed */
     void *control;      /* the queue's */
@@ -155,12 +154,13 @@ struct posix_queue_ops {
     const char *transport;
     size_t control_bytes; /* of an op's control block */
     bool is_vectored;
+    bool is_mute;        /* completions cannot wake anybody */
     bool takes_buffered; /* buffered operations do not wait inside submit */
     /* 0, or an errno value with `why` in words. `*depth` may be lowered. `wake_fd`: an eventfd that completions signal. */
-    int (*open)(void **queue, unsigned *depth, int wake_fd, char *why, size_t why_size);
+    int (*open)(void **queue, unsigned *depth, int event_fd, char *why, size_t why_size);
     void (*close)(void *queue);
     /* Takes one operation (again): false when there is no room now. */
-    bool (*push)(void *queue, struct posix_op *op, bool notify);
+    bool (*push)(void *queue, struct posix_op *op);
     /* Hands what was pushed to the kernel; what it refuses at once ends through `ended`. False: it takes no more now,
      * the rest stays pushed. */
     bool (*flush)(void *queue, struct posix_engine *engine, posix_ended_fn ended);
@@ -168,8 +168,8 @@ struct posix_queue_ops {
     unsigned (*reap)(void *queue, struct posix_engine *engine, posix_ended_fn ended);
     /* Asks the kernel to give an operation back early; it still ends through reap. */
     void (*cancel)(void *queue, struct posix_op *op);
-    /* Whether completions signal wake_fd; false when that is decided for each operation at push. May be NULL. */
-    bool (*notify)(void *queue, bool on);
+    /* Whether completions signal event_fd. NULL: they always do, unless `is_mute`. */
+    void (*notify)(void *queue, bool on);
 };
 
 extern const struct posix_queue_ops posix_uring_ops; /* only where liburing was there at build time */
@@ -215,8 +215,10 @@ struct posix_engine {
     struct posix_list ready[POSIX_STAGES];
     struct posix_op *ops, *free_ops;
     void *controls;
-    unsigned depth, in_kernel, unnotified;
+    unsigned depth, in_kernel;
     bool has_pushed;
+    bool is_trusted; /* the agent has a progress thread, which does the work */
+    bool is_armed;   /* somebody sleeps on event_fd, or will */
     bool is_polled;  /* a busy poller is expected to do the work */
     bool is_serving; /* a poller copies at this moment */
     bool is_stopping;
@@ -225,7 +227,8 @@ struct posix_engine {
     uint32_t posts;
     uint32_t burst_polls; /* `polls` when the burst below began */
     uint64_t burst_start_ns;
-    int wake_fd;
+    int event_fd; /* written by the kernel when an operation ends while notify is on */
+    int wake_fd;  /* wakes the thread */
     struct thread thread;
 };
 
@@ -271,6 +274,11 @@ nixl_status_t posix_request_open(void *self, struct nixl_request *request);
 nixl_status_t posix_post(void *self, struct nixl_request *request);
 void posix_cancel(void *self, struct nixl_request *request, enum nixl_cancel how);
 unsigned posix_progress(void *self);
+nixl_status_t posix_arm(void *self);
+/* Lock held. Switches the queue's notifications. */
+void posix_notify(struct posix_engine *engine, bool on);
+/* Lock held. Takes what was written to event_fd. */
+void posix_drain(struct posix_engine *engine);
 
 /* ops.c: operations in the kernel; lock held. */
 bool posix_ops_open(struct posix_engine *engine);

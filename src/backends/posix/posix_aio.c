@@ -17,11 +17,11 @@ struct paio {
     struct posix_op **staged, **running; /* depth of each */
 };
 
-static int paio_open(void **queue, unsigned *depth, int wake_fd, char *why, size_t why_size) {
+static int paio_open(void **queue, unsigned *depth, int event_fd, char *why, size_t why_size) {
     struct paio *q = calloc(1, sizeof *q);
     size_t at = 0;
 
-    (void)wake_fd;
+    (void)event_fd;
     if (q != NULL) {
         q->depth = *depth;
         q->staged = calloc(2 * (size_t)*depth, sizeof(struct posix_op *));
@@ -43,10 +43,9 @@ static void paio_close(void *queue) {
     free(q);
 }
 
-static bool paio_push(void *queue, struct posix_op *op, bool notify) {
+static bool paio_push(void *queue, struct posix_op *op) {
     struct paio *q = queue;
 
-    (void)notify;
     if (q->staged_count == q->depth) {
         return false;
     }
@@ -116,17 +115,12 @@ static void paio_cancel(void *queue, struct posix_op *op) {
     }
 }
 
-static bool paio_notify(void *queue, bool on) {
-    (void)queue;
-    (void)on;
-    return false;
-}
-
 const struct posix_queue_ops posix_posix_aio_ops = {
     .name = "POSIX AIO",
     .transport = "POSIX AIO",
     .control_bytes = sizeof(struct aiocb),
     .is_vectored = false,
+    .is_mute = true,
     .takes_buffered = true,
     .open = paio_open,
     .close = paio_close,
@@ -134,5 +128,4 @@ const struct posix_queue_ops posix_posix_aio_ops = {
     .flush = paio_flush,
     .reap = paio_reap,
     .cancel = paio_cancel,
-    .notify = paio_notify,
 };

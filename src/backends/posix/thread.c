@@ -21,8 +21,10 @@
 #define BUSY_POLLS 4u
 /* Looks without a request before the thread goes to sleep for good. */
 #define QUIET_LOOKS 8u
-/* How long completions that were not asked to wake us may lie there. */
-#define UNNOTIFIED_US 100u
+/* How often to look at a queue that cannot tell, or that takes no more for the moment. */
+#define LOOK_US 100u
+/* Looks at something that ended and that its sleeper did not fetch. */
+#define STALE_LOOKS 2u
 
 void posix_thread_wake(struct posix_engine *engine) {
     uint64_t one = 1;
@@ -35,53 +37,82 @@ void posix_thread_wake(struct posix_engine *engine) {
 }
 
 void posix_thread_hand_over(struct posix_engine *engine) {
-    if (!engine->is_polled || engine->thread_state == POSIX_THREAD_IDLE ||
-        engine->ready[POSIX_STAGE_BLOCK].head != NULL) {
+    uint64_t one = 1;
+
+    if (!engine->is_polled || engine->ready[POSIX_STAGE_BLOCK].head != NULL ||
+        (engine->thread_state == POSIX_THREAD_IDLE && !engine->is_trusted)) {
         posix_thread_wake(engine);
+    }
+    if (engine->is_armed && engine->ready[POSIX_STAGE_COPY].head != NULL) {
+        /* Work that no operation's end will announce. */
+        while (write(engine->event_fd, &one, sizeof one) < 0 && errno == EINTR) {
+        }
     }
 }
 
-/* Sleeps without the lock until wake_fd is written, at most timeout_us (0: no limit). */
+/* Sleeps without the lock until wake_fd is written or, when driving, an operation ends; at most timeout_us (0: no
+ * limit). */
 static void sleep_in(struct posix_engine *engine, enum posix_thread_state state, unsigned timeout_us) {
-    struct pollfd pfd = {.fd = engine->wake_fd, .events = POLLIN};
+    struct pollfd fds[2] = {{.fd = engine->wake_fd, .events = POLLIN},
+                            {.fd = engine->event_fd, .events = POLLIN}};
     struct timespec ts = {.tv_sec = 0, .tv_nsec = (long)timeout_us * 1000};
     uint64_t count;
 
     engine->thread_state = (uint8_t)state;
     lock_drop(&engine->lock);
-    if (ppoll(&pfd, 1, timeout_us != 0 ? &ts : NULL, NULL) > 0) {
+    if (ppoll(fds, state == POSIX_THREAD_DRIVE ? 2 : 1, timeout_us != 0 ? &ts : NULL, NULL) > 0 &&
+        fds[0].revents != 0) {
         while (read(engine->wake_fd, &count, sizeof count) < 0 && errno == EINTR) {
         }
     }
     lock_take(&engine->lock);
     engine->thread_state = POSIX_THREAD_RUNNING;
     engine->is_woken = false;
+    if (fds[1].revents != 0) {
+        posix_drain(engine);
+    }
+}
+
+static bool has_event(const struct posix_engine *engine) {
+    struct pollfd pfd = {.fd = engine->event_fd, .events = POLLIN};
+
+    return poll(&pfd, 1, 0) > 0;
 }
 
 /* While a poller does the work. Returns when it does not any more, or at the end. */
 static void watch(struct posix_engine *engine) {
-    unsigned period_us = WATCH_FIRST_US, quiet = 0;
-    uint32_t polls = __atomic_load_n(&engine->polls, __ATOMIC_RELAXED), posts = engine->posts;
+    unsigned period_us = WATCH_FIRST_US, quiet = QUIET_LOOKS, stale = 0;
+    uint32_t polls = 0, posts = 0;
 
     while (engine->is_polled && !engine->is_stopping) {
         uint32_t now;
+        bool is_alive;
 
         if (posix_serve_one(engine, POSIX_STAGE_BLOCK)) {
             continue;
         }
-        sleep_in(engine, quiet < QUIET_LOOKS ? POSIX_THREAD_WATCH : POSIX_THREAD_IDLE,
-                 quiet < QUIET_LOOKS ? period_us : 0);
-        if (quiet >= QUIET_LOOKS) { /* woken for a first request: give its poller a moment */
-            quiet = 0;
+        if (quiet >= QUIET_LOOKS || engine->is_trusted) {
+            if (engine->active == 0 || engine->is_trusted) {
+                sleep_in(engine, POSIX_THREAD_IDLE, 0);
+            }
+            quiet = 0; /* woken for a first request: give its poller a moment */
             period_us = WATCH_FIRST_US;
             polls = __atomic_load_n(&engine->polls, __ATOMIC_RELAXED);
             posts = engine->posts;
             continue;
         }
+        sleep_in(engine, POSIX_THREAD_WATCH, period_us);
         now = __atomic_load_n(&engine->polls, __ATOMIC_RELAXED);
-        if (engine->active != 0 && now - polls < BUSY_POLLS && posts == engine->posts &&
-            !engine->is_serving) {
-            engine->is_polled = false;
+        is_alive = now - polls >= BUSY_POLLS || posts != engine->posts || engine->is_serving;
+        if (!is_alive && engine->is_armed) {
+            /* Somebody sleeps until an operation ends; one that has ended, he should have fetched. */
+            stale = has_event(engine) ? stale + 1 : 0;
+            is_alive = stale < STALE_LOOKS;
+        } else {
+            stale = 0;
+        }
+        if (engine->active != 0 && !is_alive) {
+            engine->is_polled = engine->is_armed = false;
         }
         quiet = engine->active == 0 && posts == engine->posts ? quiet + 1 : 0;
         period_us = period_us * 2 < WATCH_LAST_US ? period_us * 2 : WATCH_LAST_US;
@@ -91,10 +122,8 @@ static void watch(struct posix_engine *engine) {
 }
 
 static void drive(struct posix_engine *engine) {
-    bool is_notified = true;
-
-    if (engine->queue_ops->notify != NULL) {
-        is_notified = engine->queue_ops->notify(engine->queue, true);
+    if (!engine->is_polled) {
+        posix_notify(engine, true);
     }
     while (!engine->is_polled && !engine->is_stopping) {
         unsigned n = posix_reap(engine);
@@ -109,9 +138,8 @@ static void drive(struct posix_engine *engine) {
         if (engine->active == 0) {
             sleep_in(engine, POSIX_THREAD_IDLE, 0);
         } else {
-            bool is_waited_for = (is_notified || engine->unnotified == 0) && !engine->has_pushed;
-
-            sleep_in(engine, POSIX_THREAD_DRIVE, is_waited_for ? 0 : UNNOTIFIED_US);
+            sleep_in(engine, POSIX_THREAD_DRIVE,
+                     engine->queue_ops->is_mute || engine->has_pushed ? LOOK_US : 0);
         }
     }
 }
@@ -129,6 +157,7 @@ static void body(void *arg) {
 
 int posix_thread_start(struct posix_engine *engine) {
     engine->is_polled = true;
+    engine->is_trusted = engine->host->progress_thread && !engine->queue_ops->is_mute;
     return thread_start(&engine->thread, "nixl-posix", body, engine);
 }
 

@@ -58,7 +58,7 @@ static int try_out(struct uring *u, char *why, size_t why_size) {
     return 0;
 }
 
-static int uring_open(void **queue, unsigned *depth, int wake_fd, char *why, size_t why_size) {
+static int uring_open(void **queue, unsigned *depth, int event_fd, char *why, size_t why_size) {
     /* With SUBMIT_ALL one malformed entry does not hold back those behind it (kernel 5.18). */
     static const unsigned flag_sets[] = {IORING_SETUP_CLAMP | IORING_SETUP_SUBMIT_ALL, IORING_SETUP_CLAMP};
     struct uring *u = calloc(1, sizeof *u);
@@ -79,7 +79,7 @@ static int uring_open(void **queue, unsigned *depth, int wake_fd, char *why, siz
     }
     rc = try_out(u, why, why_size);
     if (rc == 0) {
-        rc = -io_uring_register_eventfd(&u->ring, wake_fd);
+        rc = -io_uring_register_eventfd(&u->ring, event_fd);
         if (rc != 0) {
             explain(rc, why, why_size, "io_uring_register");
         }
@@ -119,13 +119,12 @@ static struct io_uring_sqe *next_sqe(struct uring *u) {
     return sqe;
 }
 
-static bool uring_push(void *queue, struct posix_op *op, bool notify) {
+static bool uring_push(void *queue, struct posix_op *op) {
     struct io_uring_sqe *sqe = next_sqe(queue);
     struct iovec *iov = op->io.iov + op->iov_at;
     unsigned count = op->io.iov_count - op->iov_at;
     uint64_t offset = op->io.offset + op->done;
 
-    (void)notify; /* switched for the whole ring */
     if (sqe == NULL) {
         return false;
     }
@@ -185,11 +184,10 @@ static void uring_cancel(void *queue, struct posix_op *op) {
     }
 }
 
-static bool uring_notify(void *queue, bool on) {
+static void uring_notify(void *queue, bool on) {
     struct uring *u = queue;
 
     io_uring_cq_eventfd_toggle(&u->ring, on);
-    return true;
 }
 
 const struct posix_queue_ops posix_uring_ops = {

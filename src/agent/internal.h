@@ -198,8 +198,9 @@ struct peer {
     bool is_failed;    /* atomic: a backend reported the connection's failure */
     uint64_t changes;  /* atomic: grows when regions are removed; a request compares and looks again */
     uint64_t heard_ns; /* atomic: when something last arrived from it (coarse clock), for stalls */
-    uint32_t backends; /* mask of backends with a handle below */
+    uint32_t backends; /* mask of backends with a handle below; grows only, tables */
     void *handles[AGENT_BACKENDS];
+    struct nixl_backend *notifier; /* carries notifications to it, NULL for none; atomic */
     struct bytes conns[AGENT_BACKENDS]; /* as loaded, to compare on a reload */
     struct region_set regions;
     bool has_trailer; /* guarded by agent->loading, as the next four */
@@ -213,6 +214,14 @@ struct peer {
     size_t name_len;
 };
 
+/* The backends it is reached by, also where the tables are not held. */
+static inline uint32_t peer_backends(const struct peer *peer) {
+    return __atomic_load_n(&peer->backends, __ATOMIC_ACQUIRE);
+}
+/* A peer in no table, with one user and one reference. NULL without memory. */
+struct peer *peer_new(struct nixl_agent *agent, const char *name, size_t len);
+/* Keeps the words of its last failure. */
+void peer_words_set(struct peer *peer, const char *text);
 /* Finds a loaded peer; tables must be held. NULL: none. */
 struct peer *peer_find(struct nixl_agent *agent, const char *name, size_t len);
 void peer_use(struct peer *peer);   /* one more user; tables held or already a user */
@@ -294,6 +303,9 @@ struct nixl_dlist {
     struct dlist_view views[];
 };
 
+/* Takes a list out of its agent: afterwards it can only be released. */
+void dlist_orphan(struct nixl_dlist *dlist);
+
 /* ---- Requests (xfer.c, build.c) --------------------------------------------------------------------------- */
 
 /*
@@ -348,6 +360,10 @@ struct nixl_xfer {
     char words[512];
 };
 
+/* Puts a new request into its agent's list. Called with no lock held. */
+void xfer_enlist(struct nixl_xfer *xfer);
+/* Gives back what a request that is not enlisted holds, and frees it. The backend's request is closed already. No lock held. */
+void xfer_free(struct nixl_xfer *xfer);
 /* host->complete. */
 void xfer_complete(void *ctx, struct nixl_request *request, const struct nixl_failure *failure);
 /* Ends every active request of a removed peer as NOT_FOUND "peer removed" (cancel, FORCE). No table lock held. */
@@ -457,6 +473,7 @@ struct nixl_agent {
     bool blob_valid;
 
     struct hash peers; /* name -> struct peer; tables */
+    struct peer *last_notified; /* one of the table, or NULL; atomic, tables */
 
     struct lock xfers_lock;
     struct nixl_xfer *xfers;

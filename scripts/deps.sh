@@ -27,7 +27,7 @@ build liburing-dev     liburing                       pc liburing
 build libaio-dev       libaio                         h libaio.h
 build uthash-dev       uthash                         h uthash.h
 test  libcmocka-dev    cmocka                         pc cmocka
-test  libjansson-dev   jansson                        pc jansson
+build libjansson-dev   jansson                        pc jansson
 test  python3          Python_3                       cmd python3
 test  python3-pip      pip_for_Python_3               py pip
 test  ca-certificates  certificates_of_the_web        file /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/ca-bundle.pem

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stop.h"
+
+#include <string.h>
+
+volatile sig_atomic_t stop_signal;
+
+static void on_signal(int signal) {
+    stop_signal = signal;
+}
+
+void stop_install(bool is_child) {
+    struct sigaction action;
+
+    memset(&action, 0, sizeof action);
+    sigemptyset(&action.sa_mask);
+    action.sa_handler = is_child ? SIG_IGN : on_signal;
+    action.sa_flags = is_child ? SA_RESTART : (int)(SA_RESTART | SA_RESETHAND);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ctrl-C: the first SIGINT or SIGTERM asks for an orderly end with the table so far; the second one kills. */
+#ifndef NIXLBENCH_STOP_H
+#define NIXLBENCH_STOP_H
+
+#include <signal.h>
+#include <stdbool.h>
+
+extern volatile sig_atomic_t stop_signal; /* 0, or the signal that came */
+
+static inline bool stop_requested(void) {
+    return __builtin_expect(stop_signal != 0, 0);
+}
+
+/* Catches the signals; `is_child`: ignores them, because the process that started this one tells it when to end. */
+void stop_install(bool is_child);
+
+#endif

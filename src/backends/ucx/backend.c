@@ -129,13 +129,12 @@ static nixl_status_t open_all(struct ucx_instance *self) {
     nixl_status_t status;
 
     ucx_config_transports(self->host, self->options, self->tls, sizeof self->tls);
-    if (self->options->error_handling == UCX_ERRORS_PEER) {
-        ucx_config_environment(self->library, self->tls);
-    }
+    ucx_config_environment(self->library, self->options->error_handling == UCX_ERRORS_PEER ? self->tls : "");
     status = open_context(self);
     if (status == NIXL_SUCCESS) {
         status = ucx_worker_open(self);
     }
+    ucx_config_environment_restore();
     if (status == NIXL_SUCCESS) {
         status = ucx_notif_listen(self);
     }

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -201,15 +202,30 @@ static bool tls_asks_for(const char *tls, const char *kind) {
     return false;
 }
 
+/* The environment is the process's: one instance opens at a time. */
+static pthread_mutex_t environment_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool has_set_posix, has_set_sysv;
+
+static bool set_here(const char *variable, bool wanted) {
+    return wanted && getenv(variable) == NULL && setenv(variable, "y", 0) == 0;
+}
+
 void ucx_config_environment(const struct ucx_library *library, const char *tls) {
-    if (library->version < SM_BY_CONFIG) {
-        if (tls_asks_for(tls, "posix")) {
-            (void)setenv("UCX_POSIX_ERROR_HANDLING", "y", 0);
-        }
-        if (tls_asks_for(tls, "sysv")) {
-            (void)setenv("UCX_SYSV_ERROR_HANDLING", "y", 0);
-        }
+    bool by_variable = library->version < SM_BY_CONFIG;
+
+    pthread_mutex_lock(&environment_lock);
+    has_set_posix = set_here("UCX_POSIX_ERROR_HANDLING", by_variable && tls_asks_for(tls, "posix"));
+    has_set_sysv = set_here("UCX_SYSV_ERROR_HANDLING", by_variable && tls_asks_for(tls, "sysv"));
+}
+
+void ucx_config_environment_restore(void) {
+    if (has_set_posix) {
+        (void)unsetenv("UCX_POSIX_ERROR_HANDLING");
     }
+    if (has_set_sysv) {
+        (void)unsetenv("UCX_SYSV_ERROR_HANDLING");
+    }
+    pthread_mutex_unlock(&environment_lock);
 }
 
 nixl_status_t ucx_config_make(const struct nixl_host *host, const struct ucx_library *library,

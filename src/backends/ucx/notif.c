@@ -72,7 +72,10 @@ static void on_sent(void *request, ucs_status_t status, void *arg) {
     struct ucx_message *message = arg;
     struct ucx_peer *peer = message->peer;
 
-    (void)status; /* a failure is the endpoint's, and is told by its error handler */
+    /* A failure without a request is the endpoint's, and is told by its error handler. */
+    if (message->xfer != NULL) {
+        ucx_xfer_notified(message->xfer, status);
+    }
     peer->pending--;
     message_give_back(message);
     peer->self->ucx->request_free(request);
@@ -100,7 +103,7 @@ static nixl_status_t send_refused(struct ucx_peer *peer, ucs_status_t status) {
                       ucx_words(peer->self->library, status, words, sizeof words));
 }
 
-nixl_status_t ucx_notif_send(struct ucx_peer *peer, const void *msg, size_t len) {
+nixl_status_t ucx_notif_send(struct ucx_peer *peer, const void *msg, size_t len, struct ucx_xfer *xfer) {
     struct ucx_instance *self = peer->self;
     const struct nixl_host *host = self->host;
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
@@ -116,6 +119,7 @@ nixl_status_t ucx_notif_send(struct ucx_peer *peer, const void *msg, size_t len)
         return host->fail(host->ctx, NIXL_ERR_BACKEND, "no memory for a notification");
     }
     message->peer = peer;
+    message->xfer = xfer;
     bytes_clear(&message->bytes);
     if (size == 0 || !bytes_reserve(&message->bytes, size)) {
         message_give_back(message);
@@ -126,7 +130,7 @@ nixl_status_t ucx_notif_send(struct ucx_peer *peer, const void *msg, size_t len)
     peer->pending++;
     request = self->ucx->am_send_nbx(peer->ep, UCX_AM_NOTIF, NULL, 0, message->bytes.data, size, &param);
     if (UCS_PTR_IS_PTR(request)) {
-        return NIXL_SUCCESS;
+        return xfer != NULL ? NIXL_IN_PROG : NIXL_SUCCESS;
     }
     peer->pending--;
     message_give_back(message);
@@ -154,7 +158,7 @@ nixl_status_t ucx_notify(void *instance, void *handle, const void *msg, size_t l
     ucx_worker_enter(self);
     status = ucx_peer_endpoint(peer);
     if (status == NIXL_SUCCESS) {
-        status = ucx_notif_send(peer, msg, len);
+        status = ucx_notif_send(peer, msg, len, NULL);
     }
     is_pending = peer->pending != 0;
     ucx_worker_leave(self);

@@ -27,7 +27,7 @@
 #define UCX_QUEUE_BYTES (UINT64_C(16) << 20) /* their bytes */
 #define UCX_TURN_NS UINT64_C(60000)          /* time for issuing, in a post or in one turn of progress */
 #define UCX_OP_MIN (UINT64_C(64) << 10)
-#define UCX_OP_START (UINT64_C(1) << 20)
+#define UCX_OP_START (UINT64_C(256) << 10)
 
 #define UCX_AM_NOTIF 0u /* the active message that carries notifications */
 #define UCX_PAD 4096u   /* zeros behind bytes that UCX parses without knowing where they end */
@@ -114,6 +114,7 @@ struct ucx_op {
 struct ucx_message {
     struct ucx_message *next;
     struct ucx_peer *peer;
+    struct ucx_xfer *xfer; /* whose notification it is, or NULL */
     struct bytes bytes;
 };
 
@@ -121,7 +122,8 @@ enum ucx_phase {
     UCX_IDLE = 0,
     UCX_ISSUING,  /* blocks are left to be given to UCX */
     UCX_DRAINING, /* waiting for the operations' own completions */
-    UCX_FLUSHING  /* waiting for the flush that proves that they arrived */
+    UCX_FLUSHING, /* waiting for the flush that proves that they arrived */
+    UCX_NOTIFYING /* waiting for the notification to leave */
 };
 
 /* A request's state: zeroed by the agent before request_open. */
@@ -199,8 +201,10 @@ nixl_status_t ucx_config_make(const struct nixl_host *host, const struct ucx_lib
                               const struct ucx_options *options, ucp_config_t **config);
 /* The transport list in force (UCX_TLS, else engine_config's TLS), "" for none. Before the library is opened. */
 void ucx_config_transports(const struct nixl_host *host, const struct ucx_options *options, char *tls, size_t size);
-/* Sets the environment where UCX reads a switch only there. */
+/* Sets the environment where UCX reads a switch only there, while it opens. Calls come in pairs, one pair at a time. */
 void ucx_config_environment(const struct ucx_library *library, const char *tls);
+/* Takes back what ucx_config_environment() set, for the instances to come. */
+void ucx_config_environment_restore(void);
 
 /* worker.c */
 nixl_status_t ucx_worker_open(struct ucx_instance *self);
@@ -264,8 +268,9 @@ void ucx_note_make(struct ucx_instance *self);
 /* notif.c */
 nixl_status_t ucx_notif_listen(struct ucx_instance *self);
 nixl_status_t ucx_notify(void *self, void *peer, const void *msg, size_t len);
-/* Worker lock held, endpoint there. Gives a notification to UCX; the bytes are copied. */
-nixl_status_t ucx_notif_send(struct ucx_peer *peer, const void *msg, size_t len);
+/* Worker lock held, endpoint there. Gives a notification to UCX; the bytes are copied. With a request: IN_PROG, and
+ * ucx_xfer_notified() later, when it could not leave at once. */
+nixl_status_t ucx_notif_send(struct ucx_peer *peer, const void *msg, size_t len, struct ucx_xfer *xfer);
 
 /* xfer.c */
 nixl_status_t ucx_request_open(void *self, struct nixl_request *request);
@@ -274,6 +279,8 @@ nixl_status_t ucx_post(void *self, struct nixl_request *request);
 void ucx_cancel(void *self, struct nixl_request *request, enum nixl_cancel how);
 nixl_status_t ucx_cost(void *self, const struct nixl_request *request, struct nixl_cost *cost);
 nixl_status_t ucx_transport(void *self, const struct nixl_request *request, char *text, size_t size);
+/* Within a callback: a request's notification has left, or could not. */
+void ucx_xfer_notified(struct ucx_xfer *xfer, ucs_status_t status);
 /* Worker lock held, outside callbacks: lets a request go on, and completes it when it is through. */
 void ucx_xfer_go_on(struct ucx_xfer *xfer, uint64_t *turn_end);
 

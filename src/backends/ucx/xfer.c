@@ -240,6 +240,31 @@ static void start_flush(struct ucx_xfer *xfer) {
     }
 }
 
+/* A request's data is in place: sends its notification. */
+static void start_notif(struct ucx_xfer *xfer) {
+    const struct nixl_request *request = xfer->request;
+    nixl_status_t status;
+
+    xfer->phase = UCX_NOTIFYING;
+    if (!request->has_notif) {
+        return;
+    }
+    status = ucx_notif_send(xfer->peer, request->notif, request->notif_len, xfer);
+    if (status == NIXL_IN_PROG) {
+        xfer->ops++;
+    } else if (status != NIXL_SUCCESS) {
+        note_failure(xfer, UCS_ERR_UNREACHABLE, NIXL_NO_INDEX, 0);
+    }
+}
+
+void ucx_xfer_notified(struct ucx_xfer *xfer, ucs_status_t status) {
+    xfer->ops--;
+    if (status != UCS_OK) {
+        note_failure(xfer, status, NIXL_NO_INDEX, 0);
+    }
+    ucx_worker_ready(xfer->self, xfer);
+}
+
 /* Lets a request go on as far as it can. Worker lock held, outside callbacks. */
 static enum step go_on(struct ucx_xfer *xfer, uint64_t *turn_end) {
     if (xfer->phase == UCX_ISSUING) {
@@ -249,14 +274,15 @@ static enum step go_on(struct ucx_xfer *xfer, uint64_t *turn_end) {
             return step;
         }
     }
-    if (xfer->phase == UCX_DRAINING) {
-        if (xfer->ops != 0) {
-            return STEP_WAIT;
-        }
-        /* A get that has completed has its bytes here; puts are proved by a flush. */
-        if (xfer->request->op == NIXL_WRITE && is_good(xfer)) {
-            start_flush(xfer);
-        }
+    if (xfer->ops != 0) {
+        return STEP_WAIT;
+    }
+    /* A get that has completed has its bytes here; puts are proved by a flush. */
+    if (xfer->phase == UCX_DRAINING && is_good(xfer) && xfer->request->op == NIXL_WRITE) {
+        start_flush(xfer);
+    }
+    if (xfer->ops == 0 && xfer->phase != UCX_NOTIFYING && is_good(xfer)) {
+        start_notif(xfer);
     }
     return xfer->ops == 0 ? STEP_ENDED : STEP_WAIT;
 }
@@ -280,8 +306,9 @@ static nixl_status_t verdict(const struct ucx_xfer *xfer, struct nixl_failure *f
         failure->text = peer->words;
     } else if (xfer->status != UCS_OK) {
         failure->status = ucx_status(xfer->status);
-        (void)snprintf(text, size, "UCX %s says: %s", xfer->self->library->version_text,
-                       xfer->self->ucx->status_string(xfer->status));
+        (void)snprintf(text, size, "%sUCX %s says: %s",
+                       xfer->phase == UCX_NOTIFYING ? "the data is in place, but its notification was not sent: " : "",
+                       xfer->self->library->version_text, xfer->self->ucx->status_string(xfer->status));
         failure->text = text;
     } else {
         failure->status = NIXL_ERR_CANCELED;
@@ -289,29 +316,9 @@ static nixl_status_t verdict(const struct ucx_xfer *xfer, struct nixl_failure *f
     return failure->status;
 }
 
-/* After success: sends the notification, which may find the peer dead. */
-static nixl_status_t send_notif(struct ucx_xfer *xfer, struct nixl_failure *failure, char *text, size_t size) {
-    const struct nixl_request *request = xfer->request;
-    nixl_status_t status = NIXL_SUCCESS;
-
-    if (request->has_notif) {
-        status = ucx_notif_send(xfer->peer, request->notif, request->notif_len);
-    }
-    if (status != NIXL_SUCCESS) {
-        failure->status = status;
-        failure->bytes_done = xfer->done;
-        failure->text = xfer->peer->state == UCX_PEER_FAILED ? xfer->peer->words : text;
-        (void)snprintf(text, size, "the data is in place, but its notification could not be sent");
-    }
-    return status;
-}
-
 static nixl_status_t end(struct ucx_xfer *xfer, struct nixl_failure *failure, char *text, size_t size) {
     nixl_status_t status = verdict(xfer, failure, text, size);
 
-    if (status == NIXL_SUCCESS) {
-        status = send_notif(xfer, failure, text, size);
-    }
     xfer->phase = UCX_IDLE;
     /* The agent may free or repost it from now on. */
     ucx_worker_unready(xfer->self, xfer);

@@ -487,7 +487,7 @@ static void side_loop(struct side *side) {
     }
 }
 
-void remote_main(int argc, char **argv) {
+static void remote_main(int argc, char **argv) {
     static struct harness h;
     struct side side = {.h = &h};
     uint64_t len;
@@ -633,4 +633,31 @@ size_t remote_received(struct remote *r, size_t expected, unsigned timeout_ms, u
 
 void remote_pause(struct remote *r, unsigned ms) {
     send_command(r, CMD_PAUSE, ms, 0, 0, "");
+}
+
+void harness_main(int argc, char **argv) {
+    remote_main(argc, argv);
+    if (argc > 1 && strcmp(argv[1], "ucx122") == 0) {
+        const char *folder = getenv("NIXL_TEST_UCX122");
+
+        if (folder == NULL || folder[0] == '\0') {
+            printf("1..0 # SKIP UCX 1.22 is not there (scripts/ucx122.sh fetches it)\n");
+            exit(0);
+        }
+        (void)setenv("NIXL_UCX_PATH", folder, 1);
+    }
+}
+
+nixl_status_t harness_load(struct harness *h, struct remote *r, void **peer, void **key) {
+    struct nixl_desc desc = {r->addr, r->len, 0};
+    nixl_status_t status = h->ops->peer_open(h->self, "remote", r, r->conn, r->conn_len, r->note, r->note_len, peer);
+
+    if (status == NIXL_SUCCESS && r->len > 0 && key != NULL) {
+        status = h->ops->key_open(h->self, *peer, DRAM_SEG, &desc, r->key, r->key_len, key);
+    }
+    return status;
+}
+
+bool harness_is_new_ucx(struct harness *h) {
+    return strstr(h->ops->describe(h->self), "UCX 1.2") != NULL;
 }

@@ -113,7 +113,14 @@ size_t remote_received(struct remote *r, size_t expected, unsigned timeout_ms, u
 /* Stops making progress for a while. */
 void remote_pause(struct remote *r, unsigned ms);
 
-/* Call first in main(): does not return in the other process. */
-void remote_main(int argc, char **argv);
+/* Call first in main(): does not return in the other process. With the argument "ucx122" the program runs over UCX 1.22
+ * (NIXL_TEST_UCX122), or says that it is skipped and ends. */
+void harness_main(int argc, char **argv);
+
+/* Loads `r` into `h`: its peer and the key of its memory. */
+nixl_status_t harness_load(struct harness *h, struct remote *r, void **peer, void **key);
+
+/* Whether the UCX that serves is 1.21 or later (asks by the plugin's description). */
+bool harness_is_new_ucx(struct harness *h);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "posix_harness.h"
+#include "harness.h"
 
 #include "base/clock.h"
 #include "base/text.h"

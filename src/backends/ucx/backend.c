@@ -117,9 +117,15 @@ static void ucx_close(void *instance) {
     struct ucx_instance *self = instance;
 
     ucx_registry_remove(self);
+    /* UCX counts what peers that died or stopped left behind: that is for the log, not for the screen. */
+    ucx_capture_begin();
     ucx_worker_close(self);
     if (self->context != NULL && !ucx_is_inherited(self)) {
         self->ucx->cleanup(self->context);
+    }
+    ucx_capture_end();
+    if (ucx_capture_text()[0] != '\0') {
+        self->host->log(self->host->ctx, NIXL_LOG_DEBUG, "UCX says at its end: %s", ucx_capture_text());
     }
     hash_clear(&self->regions, NULL);
     free(self);
@@ -138,8 +144,8 @@ static nixl_status_t open_all(struct ucx_instance *self) {
     if (status == NIXL_SUCCESS) {
         status = ucx_notif_listen(self);
     }
-    if (status == NIXL_SUCCESS && self->tls[0] != '\0') {
-        /* Only a user's list of transports can leave too few. */
+    if (status == NIXL_SUCCESS && (self->tls[0] != '\0' || self->options->devices[0] != '\0')) {
+        /* Only a user's choice of transports or devices can leave too few. */
         ucx_worker_enter(self);
         status = ucx_peer_probe(self);
         ucx_worker_leave(self);

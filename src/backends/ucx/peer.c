@@ -319,8 +319,9 @@ nixl_status_t ucx_peer_probe(struct ucx_instance *self) {
 
         probe->ep = NULL;
         result = host->fail(host->ctx, NIXL_ERR_NOT_SUPPORTED,
-                            "UCX_TLS=%s leaves no transport that carries messages%s: add tcp (or sm on one host)%s. %s",
-                            self->tls, peer_mode ? " and notices a dead peer" : "",
+                            "%s%s leaves no transport that carries messages%s: add tcp (or sm on one host)%s. %s",
+                            self->tls[0] != '\0' ? "UCX_TLS=" : "ucx_devices=",
+                            self->tls[0] != '\0' ? self->tls : self->options->devices, peer_mode ? " and notices a dead peer" : "",
                             peer_mode ? ", or set ucx_error_handling_mode=none" : "",
                             ucx_words(self->library, status, words, sizeof words));
     } else {

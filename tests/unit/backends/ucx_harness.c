@@ -163,9 +163,7 @@ static void option_store(char *options, const struct nixl_option *option, const 
     }
 }
 
-nixl_status_t harness_open(struct harness *h, const char *name, const char *const *params, bool progress_thread) {
-    nixl_status_t status;
-
+void harness_init(struct harness *h, const char *name, bool progress_thread) {
     memset(h, 0, sizeof *h);
     pthread_mutex_init(&h->lock, NULL);
     (void)snprintf(h->name, sizeof h->name, "%s", name);
@@ -183,6 +181,12 @@ nixl_status_t harness_open(struct harness *h, const char *name, const char *cons
                                  .notified = host_notified,
                                  .peer_failed = host_peer_failed,
                                  .wake = host_wake};
+}
+
+nixl_status_t harness_open(struct harness *h, const char *name, const char *const *params, bool progress_thread) {
+    nixl_status_t status;
+
+    harness_init(h, name, progress_thread);
     h->ops = harness_plugin();
     if (h->ops == NULL) {
         (void)snprintf(h->error, sizeof h->error, "the plugin does not open");

@@ -63,6 +63,8 @@ struct harness_request {
 /* The plugin's table; NULL when its file does not open. */
 const struct nixl_backend_ops *harness_plugin(void);
 
+/* Fills in the host alone. */
+void harness_init(struct harness *h, const char *name, bool progress_thread);
 /* Opens an instance: `params` is "name", "value", ..., NULL (or NULL). Fails with h->error set. */
 nixl_status_t harness_open(struct harness *h, const char *name, const char *const *params, bool progress_thread);
 void harness_close(struct harness *h);

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening the UCX plugin, its options, and what it refuses in words. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backends/ucx/ucx_abi.h"
+#include "support/skip.h"
+#include "ucx_harness.h"
+
+static struct harness h;
+
+/* ---- each in a process of its own, because UCX is opened once a process ---- */
+
+struct outcome {
+    nixl_status_t status;
+    char error[1024];
+    char about[1024];
+    char log[4096];
+    char output[1024]; /* what came to the screen */
+};
+
+/* Opens (and closes) an instance in a fresh child; the child runs `more` with it open. */
+static struct outcome open_in_child(const char *const *environment, const char *const *params,
+                                    void (*more)(struct harness *)) {
+    struct outcome outcome = {.status = NIXL_ERR_UNKNOWN};
+    int result[2], screen[2], status;
+    ssize_t n;
+    pid_t pid;
+
+    assert_int_equal(pipe(result), 0);
+    assert_int_equal(pipe(screen), 0);
+    (void)fflush(stdout);
+    pid = fork();
+    if (pid == 0) {
+        (void)dup2(screen[1], 1);
+        (void)dup2(screen[1], 2);
+        for (size_t i = 0; environment != NULL && environment[i] != NULL; i++) {
+            (void)putenv((char *)environment[i]);
+        }
+        outcome.status = harness_open(&h, "opener", params, false);
+        if (outcome.status == NIXL_SUCCESS) {
+            (void)snprintf(outcome.about, sizeof outcome.about, "%s", h.ops->describe(h.self));
+            if (more != NULL) {
+                more(&h);
+            }
+            harness_close(&h);
+        }
+        (void)snprintf(outcome.error, sizeof outcome.error, "%s", h.error);
+        (void)snprintf(outcome.log, sizeof outcome.log, "%s", h.log);
+        (void)fflush(NULL);
+        _exit(write(result[1], &outcome, sizeof outcome) == (ssize_t)sizeof outcome ? 0 : 1);
+    }
+    (void)close(result[1]);
+    (void)close(screen[1]);
+    n = read(result[0], &outcome, sizeof outcome);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (n != (ssize_t)sizeof outcome) {
+        outcome.status = NIXL_ERR_UNKNOWN;
+        (void)snprintf(outcome.error, sizeof outcome.error, "the child ended with status %d", status);
+    }
+    n = read(screen[0], outcome.output, sizeof outcome.output - 1);
+    outcome.output[n > 0 ? n : 0] = '\0';
+    (void)close(result[0]);
+    (void)close(screen[0]);
+    printf("# %d %s%s\n", outcome.status, outcome.error, outcome.about);
+    return outcome;
+}
+
+#define ENV(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define PARAMS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void a_plain_open_succeeds_and_prints_nothing(void **state) {
+    struct outcome o = open_in_child(NULL, NULL, NULL);
+
+    assert_int_equal(o.status, NIXL_SUCCESS);
+    assert_string_equal(o.output, "");
+    assert_string_equal(o.log, "");
+    assert_non_null(strstr(o.about, "UCX 1."));
+    assert_non_null(strstr(o.about, "libucp.so"));
+    assert_non_null(strstr(o.about, "memory hooks none"));
+}
+
+static void transports_without_messages_are_refused_with_the_cure(void **state) {
+    static const char *const lists[] = {"self", "cma", "self,cma"};
+
+    for (size_t i = 0; i < 3; i++) {
+        char variable[64];
+        struct outcome o;
+
+        (void)snprintf(variable, sizeof variable, "UCX_TLS=%s", lists[i]);
+        o = open_in_child(ENV(variable), NULL, NULL);
+        assert_int_equal(o.status, NIXL_ERR_NOT_SUPPORTED);
+        assert_non_null(strstr(o.error, variable));
+        assert_string_equal(o.output, "");
+    }
+}
+
+static void transports_that_do_not_exist_are_refused_with_their_name(void **state) {
+    struct outcome o = open_in_child(ENV("UCX_TLS=carrier_pigeon"), NULL, NULL);
+
+    assert_true(o.status < 0);
+    assert_non_null(strstr(o.error, "carrier_pigeon"));
+}
+
+static void devices_that_do_not_exist_are_refused_with_their_name(void **state) {
+    struct outcome o = open_in_child(NULL, PARAMS("device_list", "nosuch0, nosuch1"), NULL);
+
+    assert_true(o.status < 0);
+    assert_non_null(strstr(o.error, "nosuch0"));
+}
+
+static void a_device_list_with_blanks_is_taken(void **state) {
+    assert_int_equal(open_in_child(NULL, PARAMS("ucx_devices", "lo, lo"), NULL).status, NIXL_SUCCESS);
+}
+
+static void engine_config_takes_pairs_whose_values_hold_commas(void **state) {
+    struct outcome o = open_in_child(NULL, PARAMS("engine_config", "TLS=tcp,self, UCX_MAX_RNDV_RAILS=1"), NULL);
+
+    assert_int_equal(o.status, NIXL_SUCCESS);
+    assert_non_null(strstr(o.about, "transports tcp,self;"));
+}
+
+static void engine_config_gives_way_to_variables(void **state) {
+    struct outcome o = open_in_child(ENV("UCX_TLS=tcp"), PARAMS("engine_config", "TLS=self"), NULL);
+
+    assert_int_equal(o.status, NIXL_SUCCESS);
+    assert_non_null(strstr(o.about, "transports tcp;"));
+}
+
+static void a_malformed_engine_config_is_refused_with_the_piece(void **state) {
+    struct outcome o = open_in_child(NULL, PARAMS("engine_config", "garbage"), NULL);
+
+    assert_int_equal(o.status, NIXL_ERR_INVALID_PARAM);
+    assert_non_null(strstr(o.error, "\"garbage\""));
+    o = open_in_child(NULL, PARAMS("engine_config", "MAX_EAGER_RAILS=many"), NULL);
+    assert_int_equal(o.status, NIXL_ERR_INVALID_PARAM);
+    assert_non_null(strstr(o.error, "MAX_EAGER_RAILS=many"));
+}
+
+static void a_path_without_ucx_is_refused_with_the_path(void **state) {
+    struct outcome o = open_in_child(NULL, PARAMS("ucx_path", "/nowhere/ucx"), NULL);
+
+    assert_int_equal(o.status, NIXL_ERR_NOT_SUPPORTED);
+    assert_non_null(strstr(o.error, "/nowhere/ucx"));
+    assert_non_null(strstr(o.error, "ucx_path"));
+}
+
+static void another_file_than_expected_is_refused_with_both(void **state) {
+    struct outcome o = open_in_child(ENV("NIXL_UCX_EXPECTED_SONAME=my-own-ucx"), NULL, NULL);
+
+    assert_int_equal(o.status, NIXL_ERR_NOT_SUPPORTED);
+    assert_non_null(strstr(o.error, "my-own-ucx"));
+    assert_non_null(strstr(o.error, "libucp.so"));
+    assert_int_equal(open_in_child(ENV("NIXL_UCX_EXPECTED_SONAME=libucp"), NULL, NULL).status, NIXL_SUCCESS);
+}
+
+static void deep_binding_is_possible(void **state) {
+#ifdef __SANITIZE_ADDRESS__
+    test_skip("the address sanitizer does not allow RTLD_DEEPBIND");
+#endif
+    assert_int_equal(open_in_child(ENV("NIXL_UCX_DEEPBIND=y"), NULL, NULL).status, NIXL_SUCCESS);
+}
+
+static void without_error_handling_more_transports_serve(void **state) {
+    assert_int_equal(open_in_child(ENV("UCX_TLS=self,posix"), PARAMS("ucx_error_handling_mode", "none"), NULL).status,
+                     NIXL_SUCCESS);
+}
+
+static void hooks_that_hang_are_refused(void **state) {
+    struct outcome o = open_in_child(NULL, NULL, NULL);
+
+    if (strstr(o.about, "UCX 1.13") == NULL) {
+        test_skip("only UCX 1.13 hangs with them");
+    }
+    o = open_in_child(ENV("UCX_MEM_MMAP_HOOK_MODE=reloc"), NULL, NULL);
+    assert_int_equal(o.status, NIXL_ERR_NOT_SUPPORTED);
+    assert_non_null(strstr(o.error, "reloc"));
+}
+
+/* ---- a library that cannot do threads: no such build is at hand, so a table stands in ---- */
+
+static ucs_thread_mode_t fake_level;
+
+static ucs_status_t fake_lib_query(ucp_lib_attr_t *attr) {
+    attr->max_thread_level = fake_level;
+    return UCS_OK;
+}
+
+static void a_ucx_without_threads_is_refused(void **state) {
+    struct ucx_abi abi = {.lib_query = fake_lib_query};
+
+    harness_init(&h, "opener", false);
+    fake_level = UCS_THREAD_MODE_SINGLE;
+    assert_int_equal(ucx_library_check_threads(&h.host, &abi, "1.99.0", "/x/libucp.so.0"), NIXL_ERR_NOT_SUPPORTED);
+    assert_non_null(strstr(h.error, "threads"));
+    assert_non_null(strstr(h.error, "/x/libucp.so.0"));
+    fake_level = UCS_THREAD_MODE_MULTI;
+    assert_int_equal(ucx_library_check_threads(&h.host, &abi, "1.99.0", "/x/libucp.so.0"), NIXL_SUCCESS);
+}
+
+/* ---- fork ---- */
+
+/* Runs in a child that has UCX open, and forks again. */
+static void fork_with_it_open(struct harness *parent) {
+    struct harness_memory m;
+    int status = -1;
+    pid_t pid;
+
+    if (!harness_register(parent, &m, 4096)) {
+        exit(90);
+    }
+    pid = fork();
+    if (pid == 0) {
+        static struct harness fresh;
+        struct nixl_meta_desc desc = {(uintptr_t)m.at, 4096, 0, NULL, 0};
+        void *region;
+        int bad = 0;
+
+        bad |= parent->ops->region_open(parent->self, DRAM_SEG, &desc, &region) != NIXL_ERR_NOT_ALLOWED;
+        bad |= strstr(parent->error, "fork") == NULL;
+        bad |= parent->ops->progress(parent->self) != 0;
+        bad |= parent->ops->arm(parent->self) != NIXL_ERR_NOT_ALLOWED;
+        bad |= (harness_open(&fresh, "fresh", NULL, false) != NIXL_ERR_NOT_ALLOWED) << 1;
+        bad |= (strstr(fresh.error, "UCX was started before fork(); use spawn or exec") == NULL) << 2;
+        harness_unregister(parent, &m);
+        harness_close(parent);
+        _exit(bad);
+    }
+    (void)waitpid(pid, &status, 0);
+    if (status != 0) {
+        (void)snprintf(parent->error, sizeof parent->error, "the forked child ended with %d", status);
+    }
+    harness_unregister(parent, &m);
+    /* The parent goes on. */
+    if (!harness_register(parent, &m, 8192)) {
+        (void)snprintf(parent->error, sizeof parent->error, "the parent cannot register any more");
+    }
+    harness_unregister(parent, &m);
+}
+
+static void a_forked_child_is_refused_and_the_parent_goes_on(void **state) {
+    struct outcome o = open_in_child(NULL, NULL, fork_with_it_open);
+
+    assert_int_equal(o.status, NIXL_SUCCESS);
+    assert_string_equal(o.error, "");
+}
+
+/* ---- what peers may send ---- */
+
+static void peers_and_memory(struct harness *a) {
+    const void *conn, *note;
+    size_t conn_len, note_len;
+    struct nixl_meta_desc desc = {4096, 4096, 0, NULL, 0};
+    struct nixl_desc at = {4096, 4096, 0};
+    void *peer = NULL, *key = NULL, *region = NULL;
+    char text[256], ours[32];
+    unsigned major = 0, minor = 0;
+
+    (void)a->ops->conn_info(a->self, &conn, &conn_len);
+    (void)a->ops->note(a->self, &note, &note_len);
+    (void)snprintf(text, sizeof text, "%.*s", (int)note_len, (const char *)note);
+    printf("note: %s\n", text);
+    if (sscanf(text, "UCX %u.%u.", &major, &minor) != 2) {
+        exit(80);
+    }
+    (void)snprintf(ours, sizeof ours, "UCX %u.%u.0", major, minor);
+
+    static const char *const bad[] = {"UCX 1.14.1", "UCX 2.0.0", "UCX", "", "UCX 1", "UCX x.y.z", "mpich 3",
+                                      "UCX 1.99999999999999999999.0", "UCX -1.2.3"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        a->error[0] = '\0';
+        if (a->ops->peer_open(a->self, "x", NULL, conn, conn_len, bad[i], strlen(bad[i]), &peer) !=
+                NIXL_ERR_MISMATCH ||
+            a->error[0] == '\0') {
+            exit(10 + (int)i);
+        }
+    }
+    if (a->ops->peer_open(a->self, "x", NULL, conn, conn_len, ours, strlen(ours), &peer) != NIXL_SUCCESS) {
+        exit(30);
+    }
+    for (size_t len = 0; len < 12; len++) {
+        void *none;
+        if (a->ops->peer_open(a->self, "x", NULL, conn, len, ours, strlen(ours), &none) != NIXL_ERR_MISMATCH) {
+            exit(31);
+        }
+    }
+    if (a->ops->key_open(a->self, peer, DRAM_SEG, &at, "", 0, &key) != NIXL_ERR_MISMATCH) {
+        exit(32);
+    }
+    a->ops->peer_close(a->self, peer);
+    /* No note: the reference, which runs on 1.21 or later. */
+    nixl_status_t status = a->ops->peer_open(a->self, "ref", NULL, conn, conn_len, NULL, 0, &peer);
+    if (status != (minor >= 21 ? NIXL_SUCCESS : NIXL_ERR_MISMATCH)) {
+        exit(33);
+    }
+    if (status == NIXL_SUCCESS) {
+        a->ops->peer_close(a->self, peer);
+    }
+    (void)snprintf(text, sizeof text, "UCX 1.%u.0", minor >= 21 ? 13 : 22);
+    if (a->ops->peer_open(a->self, "x", NULL, conn, conn_len, text, strlen(text), &peer) != NIXL_ERR_MISMATCH ||
+        strstr(a->error, text) == NULL || strstr(a->error, "speak with each other") == NULL) {
+        exit(34);
+    }
+    desc.len = 0;
+    if (a->ops->region_open(a->self, DRAM_SEG, &desc, &region) != NIXL_ERR_INVALID_PARAM) {
+        exit(40);
+    }
+    desc.addr = UINT64_MAX - 10;
+    desc.len = 100;
+    if (a->ops->region_open(a->self, DRAM_SEG, &desc, &region) != NIXL_ERR_INVALID_PARAM) {
+        exit(41);
+    }
+    desc.addr = 4096;
+    if (a->ops->region_open(a->self, VRAM_SEG, &desc, &region) != NIXL_ERR_NOT_SUPPORTED ||
+        strstr(a->error, "GPU") == NULL) {
+        exit(42);
+    }
+    a->error[0] = '\0';
+}
+
+static void foreign_versions_and_impossible_bytes_are_refused(void **state) {
+    struct outcome o = open_in_child(NULL, NULL, peers_and_memory);
+
+    assert_int_equal(o.status, NIXL_SUCCESS);
+    assert_string_equal(o.error, "");
+}
+
+/* ---- two real processes on two versions ---- */
+
+static void two_versions_refuse_each_other_both_ways(void **state) {
+    const char *other = getenv("NIXL_TEST_UCX122");
+    char variable[4200];
+    struct remote r;
+    void *peer;
+    bool we_are_new;
+
+    if (other == NULL || other[0] == '\0') {
+        test_skip("UCX 1.22 is not there (scripts/ucx122.sh fetches it)");
+    }
+    /* In a child: this process must not have UCX. */
+    (void)fflush(stdout);
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) {
+        we_are_new = getenv("NIXL_UCX_PATH") != NULL;
+        (void)snprintf(variable, sizeof variable, "NIXL_UCX_PATH=%s", other);
+        if (!remote_start(&r, "remote", 4096, ENV(we_are_new ? "NIXL_UCX_PATH" : variable))) {
+            _exit(2);
+        }
+        if (harness_open(&h, "local", NULL, false) != NIXL_SUCCESS) {
+            _exit(3);
+        }
+        if (harness_load(&h, &r, &peer, NULL) != NIXL_ERR_MISMATCH) {
+            _exit(4);
+        }
+        printf("# %s\n", h.error);
+        (void)fflush(stdout);
+        if (remote_load(&r, &h) != NIXL_ERR_MISMATCH) {
+            _exit(5);
+        }
+        harness_close(&h);
+        remote_stop(&r);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_plain_open_succeeds_and_prints_nothing),
+        cmocka_unit_test(transports_without_messages_are_refused_with_the_cure),
+        cmocka_unit_test(transports_that_do_not_exist_are_refused_with_their_name),
+        cmocka_unit_test(devices_that_do_not_exist_are_refused_with_their_name),
+        cmocka_unit_test(a_device_list_with_blanks_is_taken),
+        cmocka_unit_test(engine_config_takes_pairs_whose_values_hold_commas),
+        cmocka_unit_test(engine_config_gives_way_to_variables),
+        cmocka_unit_test(a_malformed_engine_config_is_refused_with_the_piece),
+        cmocka_unit_test(a_path_without_ucx_is_refused_with_the_path),
+        cmocka_unit_test(another_file_than_expected_is_refused_with_both),
+        cmocka_unit_test(deep_binding_is_possible),
+        cmocka_unit_test(without_error_handling_more_transports_serve),
+        cmocka_unit_test(hooks_that_hang_are_refused),
+        cmocka_unit_test(a_ucx_without_threads_is_refused),
+        cmocka_unit_test(a_forked_child_is_refused_and_the_parent_goes_on),
+        cmocka_unit_test(foreign_versions_and_impossible_bytes_are_refused),
+        cmocka_unit_test(two_versions_refuse_each_other_both_ways),
+    };
+
+    harness_main(argc, argv);
+    (void)unsetenv("UCX_TLS");
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -20,7 +20,7 @@
 /* Longest operation through the page cache: several in parallel read ahead better than one. */
 #define BUFFERED_OP (1u << 20)
 /* What a request keeps in the kernel at most. A copy happens inside the submission, so there it is less. */
-#define DIRECT_BYTES (32u << 20)
+#define DIRECT_BYTES (16u << 20)
 #define BUFFERED_BYTES (8u << 20)
 /* A kernel that keeps saying "again" is taken at its word after that many attempts. */
 #define MAX_ATTEMPTS 1000u
@@ -157,6 +157,7 @@ static bool make_op(struct posix_engine *engine, struct posix_request *r, struct
     /* A first look at one piece tells the file, and so the limits. */
     op->io.iov = &one;
     if (!posix_gather(r, &first, &op->io, 1, 1)) {
+        *cursor = first; /* behind empty blocks, if any */
         return false;
     }
     file = op->io.file;

@@ -110,6 +110,7 @@ enum posix_served posix_serve(struct posix_request *r, bool may_wait) {
         ssize_t n;
 
         if (!posix_gather(r, &next, &io, SERVE_IOV, budget)) {
+            r->cursor = next; /* behind empty blocks, if any */
             return POSIX_SERVED_ALL;
         }
         call = io.file->is_direct && !r->uses_twin && !may_wait ? CALL_NONE

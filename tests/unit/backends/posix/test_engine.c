@@ -81,11 +81,15 @@ static double cpu_seconds(void) {
     struct rusage u;
 
     getrusage(RUSAGE_SELF, &u);
-    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + 1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+           1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
 static void ten_thousand_blocks_that_nobody_polls_complete(void **state) {
-    enum { BLOCKS = 10000, LEN = 4096 };
+    enum {
+        BLOCKS = 10000,
+        LEN = 4096
+    };
     char *bytes = aligned_alloc(4096, BLOCKS * LEN);
     struct nixl_run *runs = calloc(BLOCKS, sizeof *runs);
     int pass;
@@ -171,7 +175,11 @@ static void sleeper_on_the_event_descriptor_is_woken(void **state) {
 }
 
 static void request_that_was_cancelled_ends_and_leaves_memory_alone(void **state) {
-    enum { LEN = 4 * MIB, BLOCK = 8192, BLOCKS = LEN / BLOCK };
+    enum {
+        LEN = 4 * MIB,
+        BLOCK = 8192,
+        BLOCKS = LEN / BLOCK
+    };
     unsigned char *bytes = aligned_alloc(4096, LEN);
     struct nixl_run runs[BLOCKS];
     struct transfer t;
@@ -180,7 +188,8 @@ static void request_that_was_cancelled_ends_and_leaves_memory_alone(void **state
     size_t b;
 
     need(true);
-    for (b = 0; b < BLOCKS; b++) { /* 512 operations: nothing adjoins, and not all of them fit into the kernel at once */
+    for (b = 0; b < BLOCKS;
+         b++) { /* 512 operations: nothing adjoins, and not all of them fit into the kernel at once */
         runs[b] = run_of(direct, bytes + b * BLOCK, 2 * b * BLOCK, BLOCK);
     }
     for (i = 0; i < 1000; i++) {
@@ -210,7 +219,9 @@ static void request_that_was_cancelled_ends_and_leaves_memory_alone(void **state
 }
 
 static void cancelling_one_request_leaves_others_alone(void **state) {
-    enum { LEN = 16 * MIB };
+    enum {
+        LEN = 16 * MIB
+    };
     char *bytes = aligned_alloc(4096, 2 * (size_t)LEN);
     struct nixl_run runs[2];
     struct transfer a, b;
@@ -253,8 +264,9 @@ static void *post_all(void *arg) {
 
     for (round = 0; round < (p->waits ? 50 : 1); round++) {
         for (i = 0; i < p->count; i++) {
-            p->status = p->status == NIXL_SUCCESS && transfer_post(&p->transfers[i]) != NIXL_IN_PROG ? NIXL_ERR_UNKNOWN
-                                                                                                    : p->status;
+            p->status = p->status == NIXL_SUCCESS && transfer_post(&p->transfers[i]) != NIXL_IN_PROG
+                            ? NIXL_ERR_UNKNOWN
+                            : p->status;
         }
         for (i = 0; p->waits && i < p->count; i++) {
             nixl_status_t status = transfer_wait(&p->transfers[i], 20000, (round + (int)i) % 3 != 0);
@@ -266,7 +278,10 @@ static void *post_all(void *arg) {
 }
 
 static void thread_that_posts_may_end_before_its_transfers(void **state) {
-    enum { COUNT = 64, LEN = 256 * 1024 };
+    enum {
+        COUNT = 64,
+        LEN = 256 * 1024
+    };
     char *bytes = aligned_alloc(4096, (size_t)COUNT * LEN);
     static struct transfer t[COUNT];
     int sync_fd, round;
@@ -307,7 +322,11 @@ static void thread_that_posts_may_end_before_its_transfers(void **state) {
 }
 
 static void threads_share_an_instance(void **state) {
-    enum { THREADS = 4, EACH = 16, LEN = 16384 };
+    enum {
+        THREADS = 4,
+        EACH = 16,
+        LEN = 16384
+    };
     static struct transfer t[THREADS][EACH];
     struct poster posters[THREADS];
     pthread_t threads[THREADS];
@@ -343,7 +362,10 @@ static void threads_share_an_instance(void **state) {
 }
 
 static void several_instances_share_a_file(void **state) {
-    enum { INSTANCES = 4, LEN = MIB };
+    enum {
+        INSTANCES = 4,
+        LEN = MIB
+    };
     struct harness others[INSTANCES];
     struct transfer t[INSTANCES];
     char *bytes = aligned_alloc(4096, (size_t)INSTANCES * LEN);
@@ -355,9 +377,13 @@ static void several_instances_share_a_file(void **state) {
         struct nixl_run run;
 
         /* Every kind of queue beside the one under test. */
-        assert_int_equal(harness_open(&others[i], i == 0 ? NULL : i == 1 ? "use_posix_aio=true" : *state), NIXL_SUCCESS);
-        run = run_of(harness_file(&others[i], (uint64_t)(direct_fd >= 0 && i % 2 == 0 ? direct_fd : fd), NULL),
-                     bytes + i * LEN, i * LEN, LEN);
+        assert_int_equal(harness_open(&others[i], i == 0   ? NULL
+                                                  : i == 1 ? "use_posix_aio=true"
+                                                           : *state),
+                         NIXL_SUCCESS);
+        run =
+            run_of(harness_file(&others[i], (uint64_t)(direct_fd >= 0 && i % 2 == 0 ? direct_fd : fd), NULL),
+                   bytes + i * LEN, i * LEN, LEN);
         assert_int_equal(transfer_open(&others[i], &t[i], NIXL_WRITE, &run, 1, 0), NIXL_SUCCESS);
         assert_int_equal(transfer_post(&t[i]), NIXL_IN_PROG);
     }
@@ -382,7 +408,9 @@ static void on_alarm(int number) {
 }
 
 static void signals_while_polling_disturb_nothing(void **state) {
-    enum { LEN = 64 * 1024 };
+    enum {
+        LEN = 64 * 1024
+    };
     char *bytes = aligned_alloc(4096, LEN);
     struct sigaction action = {.sa_handler = on_alarm}, old; /* no SA_RESTART: calls are really interrupted */
     struct itimerval storm = {.it_interval = {0, 50}, .it_value = {0, 50}}, calm = {{0, 0}, {0, 0}};
@@ -417,7 +445,8 @@ static void signals_while_polling_disturb_nothing(void **state) {
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 int main(void) {
-#define CASE(f) {.name = #f, .test_func = f}
+#define CASE(f)                                                                                              \
+    { .name = #f, .test_func = f }
     static const struct CMUnitTest cases[] = {
         CASE(ten_thousand_blocks_that_nobody_polls_complete),
         CASE(idle_backend_uses_no_processor_time),

@@ -204,7 +204,9 @@ static nixl_status_t found(void *ctx, size_t index, const char *key, const char 
     struct answers *a = ctx;
 
     a->found[index] = true;
-    snprintf(strcmp(key, "size") == 0 ? a->size[index] : strcmp(key, "mode") == 0 ? a->mode[index] : a->mtime[index],
+    snprintf(strcmp(key, "size") == 0   ? a->size[index]
+             : strcmp(key, "mode") == 0 ? a->mode[index]
+                                        : a->mtime[index],
              24, "%s", value);
     return NIXL_SUCCESS;
 }

@@ -27,7 +27,10 @@ static const char *const queue_names[] = {"io_uring", "Linux AIO", "POSIX AIO"};
 
 /* A round trip of 1,000 blocks of 4 KiB through an instance. */
 static bool works(struct harness *h) {
-    enum { BLOCKS = 1000, LEN = 4096 };
+    enum {
+        BLOCKS = 1000,
+        LEN = 4096
+    };
     FILE *scratch = tmpfile();
     char *bytes = malloc(BLOCKS * LEN), *back = calloc(BLOCKS, LEN);
     struct nixl_run *runs = calloc(BLOCKS, sizeof *runs);
@@ -40,7 +43,8 @@ static bool works(struct harness *h) {
     for (i = 0; i < BLOCKS; i++) {
         runs[i] = run_of(file, bytes + i * LEN, (BLOCKS - 1 - i) * LEN, LEN); /* backwards: nothing adjoins */
     }
-    is_good = transfer_open(h, &t, NIXL_WRITE, runs, BLOCKS, 0) == NIXL_SUCCESS && transfer_run(&t) == NIXL_SUCCESS;
+    is_good =
+        transfer_open(h, &t, NIXL_WRITE, runs, BLOCKS, 0) == NIXL_SUCCESS && transfer_run(&t) == NIXL_SUCCESS;
     transfer_close(&t);
     for (i = 0; i < BLOCKS; i++) {
         runs[i].local = (uintptr_t)(back + i * LEN);
@@ -83,9 +87,11 @@ static void aio_goes_before_uring_when_both_are_asked_for(void **state) {
 }
 
 static void every_number_of_the_numeric_options_works(void **state) {
-    static const char *const numbers[] = {"0", "1", "15", "16", "63", "64", "1024", "65536", "18446744073709551615"};
+    static const char *const numbers[] = {
+        "0", "1", "15", "16", "63", "64", "1024", "65536", "18446744073709551615"};
     /* kernel_queue_size: 0 is the default of 256, the rest is brought into 16 to 1,024. */
-    static const char *const depths[] = {" 256 ", " 16 ", " 16 ", " 16 ", " 63 ", " 64 ", " 1024 ", " 1024 ", " 1024 "};
+    static const char *const depths[] = {" 256 ", " 16 ",   " 16 ",   " 16 ",  " 63 ",
+                                         " 64 ",  " 1024 ", " 1024 ", " 1024 "};
     size_t i, q;
 
     for (q = 0; q < 3; q++) {
@@ -109,8 +115,9 @@ static void every_number_of_the_numeric_options_works(void **state) {
 }
 
 static void text_and_negative_numbers_are_of_no_unsigned_option(void **state) {
-    static const char *const options[] = {"kernel_queue_size=-1", "kernel_queue_size=many", "ios_pool_size=-65536",
-                                          "ios_pool_size=1.5",    "use_uring=perhaps",      "kernel_queue=4"};
+    static const char *const options[] = {"kernel_queue_size=-1", "kernel_queue_size=many",
+                                          "ios_pool_size=-65536", "ios_pool_size=1.5",
+                                          "use_uring=perhaps",    "kernel_queue=4"};
     size_t i;
 
     for (i = 0; i < sizeof options / sizeof options[0]; i++) {
@@ -153,7 +160,8 @@ static bool deny(const int *calls, size_t count) {
     }
     code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     program.len = (unsigned short)at;
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
 /* In a child under the filter: 0 when `check` holds, 77 when there is no seccomp here. */
@@ -201,8 +209,8 @@ static bool falls_back_to_posix_aio(void) {
 static bool says_why_not_uring(void) {
     struct harness h;
 
-    return harness_open(&h, "use_uring=true") == NIXL_ERR_BACKEND && strstr(h.error, "io_uring cannot be used") != NULL &&
-           strstr(h.error, "seccomp") != NULL;
+    return harness_open(&h, "use_uring=true") == NIXL_ERR_BACKEND &&
+           strstr(h.error, "io_uring cannot be used") != NULL && strstr(h.error, "seccomp") != NULL;
 }
 
 static void run_denied(const int *calls, size_t count, bool (*check)(void)) {

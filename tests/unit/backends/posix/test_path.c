@@ -46,11 +46,16 @@ static void mistyped_mode_strings_are_refused_in_words(void **state) {
     static const struct {
         const char *text, *word;
     } cases[] = {
-        {"rww:/x", "begins with ro or rw"}, {"row:/x", "begins with ro or rw"},
-        {"rw,crate:/x", "\"crate\""},       {"ro,Direct:/x", "\"Direct\""},
-        {"rw,:/x", "\"\""},                 {"rw,,direct:/x", "\"\""},
-        {"rw:", "no path"},                 {"ro,direct:", "no path"},
-        {"rw,create", "no path"},           {"rwx,create:/x", "begins with ro or rw"},
+        {"rww:/x", "begins with ro or rw"},
+        {"row:/x", "begins with ro or rw"},
+        {"rw,crate:/x", "\"crate\""},
+        {"ro,Direct:/x", "\"Direct\""},
+        {"rw,:/x", "\"\""},
+        {"rw,,direct:/x", "\"\""},
+        {"rw:", "no path"},
+        {"ro,direct:", "no path"},
+        {"rw,create", "no path"},
+        {"rwx,create:/x", "begins with ro or rw"},
     };
     size_t i;
 
@@ -64,9 +69,9 @@ static void mistyped_mode_strings_are_refused_in_words(void **state) {
 }
 
 static void plain_text_names_no_file(void **state) {
-    static const char *const cases[] = {"",      "cpu",       "/data/file", "/data/rw:1", "rocksdb:/x",
-                                        "r:/x",  "w:/x",      "RW:/x",      "x,y:/z",     "wr,direct:/x",
-                                        ":/x",   "rw",        "ro",         "roads",      "relative/rw,direct:x"};
+    static const char *const cases[] = {"",     "cpu",  "/data/file", "/data/rw:1", "rocksdb:/x",
+                                        "r:/x", "w:/x", "RW:/x",      "x,y:/z",     "wr,direct:/x",
+                                        ":/x",  "rw",   "ro",         "roads",      "relative/rw,direct:x"};
     size_t i;
 
     for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -16,7 +16,8 @@ struct list {
     struct posix_request r;
 };
 
-static struct posix_request *list_of(struct list *l, const struct nixl_run *runs, size_t count, uint32_t flags) {
+static struct posix_request *list_of(struct list *l, const struct nixl_run *runs, size_t count,
+                                     uint32_t flags) {
     *l = (struct list){.request = {.runs = runs, .run_count = count, .flags = flags}};
     l->r.request = &l->request;
     return &l->r;
@@ -55,8 +56,13 @@ static void adjoining_blocks_become_one_vectored_operation(void **state) {
 
 static void strided_run_is_gathered_block_by_block(void **state) {
     /* Three blocks of 4 bytes: adjoining in the file, 16 bytes apart in memory. */
-    const struct nixl_run run = {
-        .local = 0x100, .remote = 8, .len = 4, .local_stride = 16, .remote_stride = 4, .count = 3, .remote_key = &file_b};
+    const struct nixl_run run = {.local = 0x100,
+                                 .remote = 8,
+                                 .len = 4,
+                                 .local_stride = 16,
+                                 .remote_stride = 4,
+                                 .count = 3,
+                                 .remote_key = &file_b};
     struct list l;
     struct posix_request *r = list_of(&l, &run, 1, 0);
     struct posix_cursor c = {0};
@@ -72,7 +78,12 @@ static void strided_run_is_gathered_block_by_block(void **state) {
 
 static void operations_keep_to_their_limits_and_lose_no_byte(void **state) {
     const struct nixl_run runs[] = {
-        {.local = 0x1000, .remote = 0, .len = 10, .local_stride = 100, .remote_stride = 10, .count = 5,
+        {.local = 0x1000,
+         .remote = 0,
+         .len = 10,
+         .local_stride = 100,
+         .remote_stride = 10,
+         .count = 5,
          .remote_key = &file_b},
         {.local = 0x5000, .remote = 50, .len = 0, .count = 1, .remote_key = &file_b},
         {.local = 0x6000, .remote = 50, .len = 25, .count = 1, .remote_key = &file_a},
@@ -103,8 +114,13 @@ static void operations_keep_to_their_limits_and_lose_no_byte(void **state) {
 }
 
 static void keep_lists_keeps_blocks_apart(void **state) {
-    const struct nixl_run run = {
-        .local = 0x100, .remote = 0, .len = 4, .local_stride = 4, .remote_stride = 4, .count = 2, .remote_key = &file_b};
+    const struct nixl_run run = {.local = 0x100,
+                                 .remote = 0,
+                                 .len = 4,
+                                 .local_stride = 4,
+                                 .remote_stride = 4,
+                                 .count = 2,
+                                 .remote_key = &file_b};
     struct list l;
     struct posix_request *r = list_of(&l, &run, 1, NIXL_REQUEST_KEEP_LISTS);
     struct posix_cursor c = {0};
@@ -151,15 +167,25 @@ static void alignment_is_judged_by_first_block_and_distance(void **state) {
         uint64_t value;
     } cases[] = {
         {{.local = 512, .remote = 4096, .len = 8192, .count = 1}, NULL, 0, 0},
-        {{.local = 512, .remote = 0, .len = 4096, .local_stride = 1024, .remote_stride = 8192, .count = 9}, NULL, 0, 0},
+        {{.local = 512, .remote = 0, .len = 4096, .local_stride = 1024, .remote_stride = 8192, .count = 9},
+         NULL,
+         0,
+         0},
         {{.local = 512, .remote = 100, .len = 4096, .count = 1}, "file offset", 0, 100},
         {{.local = 512, .remote = 0, .len = 100, .count = 1}, "length", 0, 100},
         {{.local = 513, .remote = 0, .len = 4096, .count = 1}, "address", 0, 513},
-        {{.local = 0, .remote = 0, .len = 4096, .local_stride = 4100, .remote_stride = 4096, .count = 2}, "address", 1,
+        {{.local = 0, .remote = 0, .len = 4096, .local_stride = 4100, .remote_stride = 4096, .count = 2},
+         "address",
+         1,
          4100},
         {{.local = 0, .remote = 0, .len = 4096, .local_stride = 4096, .remote_stride = 5000, .count = 2},
-         "file offset", 1, 5000},
-        {{.local = 0, .remote = 0, .len = 4096, .local_stride = 1, .remote_stride = 1, .count = 1}, NULL, 0, 0},
+         "file offset",
+         1,
+         5000},
+        {{.local = 0, .remote = 0, .len = 4096, .local_stride = 1, .remote_stride = 1, .count = 1},
+         NULL,
+         0,
+         0},
     };
     size_t i;
 
@@ -168,7 +194,8 @@ static void alignment_is_judged_by_first_block_and_distance(void **state) {
         uint64_t value = 0;
         uint32_t block = 99, align = 0;
 
-        assert_int_equal(posix_is_aligned(&cases[i].run, &file_a, &block, &what, &value, &align), cases[i].what == NULL);
+        assert_int_equal(posix_is_aligned(&cases[i].run, &file_a, &block, &what, &value, &align),
+                         cases[i].what == NULL);
         if (cases[i].what != NULL) {
             assert_string_equal(what, cases[i].what);
             assert_int_equal(block, cases[i].block);

@@ -96,7 +96,8 @@ static nixl_status_t move(nixl_xfer_op_t op, const struct nixl_run *runs, size_t
 
 /* Writes `count` blocks of `len` bytes in a shuffled order and reads them back. */
 static void round_trip(void *file, size_t count, size_t len, uint32_t flags) {
-    char *out = aligned_alloc(4096, (count * len + 4095) & ~(size_t)4095), *back = aligned_alloc(4096, (count * len + 4095) & ~(size_t)4095);
+    char *out = aligned_alloc(4096, (count * len + 4095) & ~(size_t)4095),
+         *back = aligned_alloc(4096, (count * len + 4095) & ~(size_t)4095);
     struct nixl_run *runs = calloc(count, sizeof *runs);
     struct transfer t;
     size_t i;
@@ -104,7 +105,8 @@ static void round_trip(void *file, size_t count, size_t len, uint32_t flags) {
     fill_pattern(out, count * len, count + len);
     memset(back, 0, count * len);
     for (i = 0; i < count; i++) {
-        size_t place = count > 2 ? (i * 7919) % count : i; /* 7,919 is a prime that divides no count used here */
+        size_t place =
+            count > 2 ? (i * 7919) % count : i; /* 7,919 is a prime that divides no count used here */
 
         runs[i] = run_of(file, out + place * len, place * len, len);
     }
@@ -153,7 +155,10 @@ static void hundred_thousand_descriptors_arrive(void **state) {
 }
 
 static void strided_runs_are_gathered_and_scattered(void **state) {
-    enum { BLOCKS = 5000, LEN = 100 };
+    enum {
+        BLOCKS = 5000,
+        LEN = 100
+    };
     char *out = malloc(2 * BLOCKS * LEN), *back = calloc(2 * BLOCKS, LEN);
     struct nixl_run run;
     struct transfer t;
@@ -274,7 +279,10 @@ static void direct_end_of_file_is_a_failure_too(void **state) {
 }
 
 static void one_bad_block_among_a_thousand_disturbs_nobody(void **state) {
-    enum { BLOCKS = 1000, LEN = 4096 };
+    enum {
+        BLOCKS = 1000,
+        LEN = 4096
+    };
     char *bytes = aligned_alloc(4096, BLOCKS * LEN);
     char *wall = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct nixl_run *runs = calloc(BLOCKS, sizeof *runs);
@@ -339,7 +347,9 @@ static void full_device_is_a_failure_in_words(void **state) {
 }
 
 static void request_is_posted_ten_times_with_changed_bytes(void **state) {
-    enum { LEN = 8 * KIB };
+    enum {
+        LEN = 8 * KIB
+    };
     char *bytes = aligned_alloc(4096, LEN), back[LEN];
     int fd, pass, i;
     void *file;
@@ -438,7 +448,8 @@ static void sides_that_do_not_fit_are_refused_in_words(void **state) {
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 int main(void) {
-#define CASE(f) {.name = #f, .test_func = f}
+#define CASE(f)                                                                                              \
+    { .name = #f, .test_func = f }
     static const struct CMUnitTest cases[] = {
         CASE(bytes_arrive_in_both_directions),
         CASE(direct_bytes_arrive_in_both_directions),

@@ -272,6 +272,7 @@ static nixl_status_t backend_add(struct nixl_agent *agent, struct nixl_backend *
         changes_cut(agent);
     }
     tables_leave(agent);
+    progress_wake(agent); /* a progress thread that sleeps has yet to arm it */
     return NIXL_SUCCESS;
 }
 

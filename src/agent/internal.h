@@ -377,24 +377,30 @@ void xfer_orphan_all(struct nixl_agent *agent);
 
 /* ---- Progress (progress.c) -------------------------------------------------------------------------------- */
 
+/* A waiter polls that long before it sleeps, where the process has more than one processor. */
+#define PROGRESS_WAIT_SPIN_NS (20 * NS_PER_US)
+
 struct progress {
     struct thread thread;
-    bool has_thread, stop; /* stop: atomic */
-    uint32_t
-        sleepers; /* atomic: who sleeps on epoll_fd or is about to: the thread, or one waiter where there is none */
+    bool has_thread;
+    bool stop;         /* atomic */
+    bool is_away;      /* atomic: the thread leaves the work to callers that poll, for a millisecond */
+    uint32_t waiting;  /* atomic: callers that sleep and count on the thread */
+    uint32_t sleepers; /* atomic: who sleeps on epoll_fd or is about to: the thread, or one waiter where there is none */
     struct lock sleeping; /* held by the waiter that sleeps on epoll_fd */
+    struct lock arming;   /* around arm operations and around changes of the descriptor sets; taken last */
     int wake_fd;          /* eventfd that wakes who sleeps on epoll_fd */
     int epoll_fd;         /* wake_fd and the backends' event descriptors */
-    uint64_t wake_at_ns;  /* atomic: when the thread will look at deadlines anyway */
-    uint64_t polls; /* grows with each poll by a caller (relaxed): the thread stays away while it moves */
-    uint64_t deadline_ns; /* atomic: earliest deadline known */
+    uint64_t wake_at_ns;  /* atomic: until when the thread sleeps at most */
+    uint64_t polls;       /* grows with each poll by a caller (relaxed): the thread stays away while it moves */
+    uint64_t deadline_ns; /* atomic: no deadline is earlier */
     uint64_t spin_ns;
     /* The completion descriptor. */
-    int event_fd; /* eventfd, -1 until asked for (atomic) */
-    int outer_fd; /* epoll of event_fd and, without a thread, of the backends' descriptors: what the user gets */
-    bool armed;      /* atomic */
+    int event_fd;    /* eventfd, -1 until asked for (atomic) */
+    int outer_fd;    /* epoll of event_fd and, without a thread, of the backends' descriptors: what the user gets */
+    bool is_armed;   /* atomic */
     uint64_t events; /* atomic: completions and notifications so far, counted while event_fd is there */
-    uint64_t seen;   /* events at the last arm */
+    uint64_t seen;   /* events at the last arm, under arming */
 };
 
 nixl_status_t progress_open(struct nixl_agent *agent);
@@ -404,6 +410,15 @@ void progress_stop(struct nixl_agent *agent);
 void progress_close(struct nixl_agent *agent); /* closes the descriptors */
 /* A backend that needs progress was opened. */
 nixl_status_t progress_add_backend(struct nixl_agent *agent, struct nixl_backend *backend);
+/*
+ * How a caller sleeps. With a thread, or for a backend that needs no progress: between wait_begin and wait_end it sleeps on
+ * its own word. Else, if sleep_begin says yes, on all events by progress_sleep(), which may return for nothing.
+ */
+void progress_wait_begin(struct nixl_agent *agent);
+void progress_wait_end(struct nixl_agent *agent);
+bool progress_sleep_begin(struct nixl_agent *agent);
+void progress_sleep(struct nixl_agent *agent, uint64_t until_ns);
+void progress_sleep_end(struct nixl_agent *agent);
 /* One round over all backends that need it; how many events. */
 unsigned progress_run(struct nixl_agent *agent);
 /* The same for one backend: what a poll does. */

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which backend serves: the caller's hints in their order, else the cheapest by declared rank, else the first created.
+ * The same agent with the same calls always chooses the same.
+ */
+#include "internal.h"
+
+struct nixl_options options_full(const struct nixl_options *options) {
+    struct nixl_options full = NIXL_OPTIONS_INIT;
+
+    if (options != NULL) {
+        memcpy(&full, options, options->size < sizeof full ? options->size : sizeof full);
+        full.size = sizeof full;
+    }
+    return full;
+}
+
+nixl_status_t select_hints(struct nixl_agent *agent, const struct nixl_options *options, uint32_t *mask) {
+    struct nixl_options full = options_full(options);
+    unsigned count = backend_count(agent);
+    uint32_t hints = 0;
+
+    if (full.backend_count != 0 && full.backends == NULL) {
+        return fail(NIXL_ERR_INVALID_PARAM, "options: %zu backends at NULL", full.backend_count);
+    }
+    for (size_t i = 0; i < full.backend_count; i++) {
+        unsigned slot = 0;
+
+        /* By address only: a handle of another agent, or one that is gone, must not be looked into. */
+        while (slot < count && agent->backends[slot] != full.backends[i]) {
+            slot++;
+        }
+        if (slot == count) {
+            return fail(NIXL_ERR_INVALID_PARAM, "options: backend %zu is %s", i,
+                        full.backends[i] == NULL ? "NULL" : "not one of this agent's");
+        }
+        hints |= 1u << slot;
+    }
+    *mask = hints;
+    return NIXL_SUCCESS;
+}
+
+/* Cheaper first; of equals the one created first. */
+static bool stands_before(const struct nixl_backend *a, const struct nixl_backend *b) {
+    if (a->instance.rank != b->instance.rank) {
+        return a->instance.rank < b->instance.rank;
+    }
+    return a->slot < b->slot;
+}
+
+unsigned select_order(struct nixl_agent *agent, const struct nixl_options *options, uint32_t mask,
+                      struct nixl_backend *order[AGENT_BACKENDS]) {
+    struct nixl_options full = options_full(options);
+    unsigned count = 0;
+
+    for (size_t i = 0; i < full.backend_count; i++) {
+        struct nixl_backend *backend = full.backends[i];
+
+        if ((mask & (1u << backend->slot)) != 0) {
+            mask &= ~(1u << backend->slot);
+            order[count++] = backend;
+        }
+    }
+    for (unsigned hinted = count; mask != 0; mask &= mask - 1) {
+        struct nixl_backend *backend = agent->backends[__builtin_ctz(mask)];
+        unsigned at = count++;
+
+        while (at > hinted && stands_before(backend, order[at - 1])) {
+            order[at] = order[at - 1];
+            at--;
+        }
+        order[at] = backend;
+    }
+    return count;
+}
+
+void select_suggest(struct nixl_agent *agent, nixl_mem_t local, nixl_mem_t remote, bool remote_peer) {
+    char names[256];
+
+    (void)agent;
+    if (plugin_suggest(local, remote, remote_peer, names, sizeof names) != 0) {
+        error_append("; plugins that would: %s (nixl_backend_create())", names);
+    }
+}

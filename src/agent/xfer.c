@@ -1,0 +1,587 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of a request: posted, polled, waited for, cancelled, released.
+ *
+ * Who may do what is decided by the one word `state` (see internal.h). A post enters by compare-and-swap, so of two one
+ * wins. A completion leaves by exchange, its last touch of the request: from then on another thread may post or release it.
+ * A cancel holds `turn`: a post that finds it held steps back and waits, so the backend never sees both at once.
+ */
+#include "xfer.h"
+
+#include <sched.h>
+#include <stdlib.h>
+
+#define RELEASE_WAIT_MS 100u
+#define ORPHAN_FORCE_MS 100u             /* destroy cancels gently that long, then by force */
+#define SLEEP_SLICE_NS (100 * NS_PER_MS) /* a net under a repost by another thread at the wrong moment */
+#define SLEEP_BESIDE_NS NS_PER_MS
+#define ORPHAN_GIVE_UP_S 30u /* and stops waiting for a backend that does not end a request */
+
+nixl_status_t xfer_fail_inherited(const char *call, const struct nixl_agent *agent) {
+    return fail(NIXL_ERR_NOT_ALLOWED,
+                "%s: agent %s was made before fork() and lives on in the parent only; make another one here",
+                call, agent->name);
+}
+
+nixl_status_t xfer_fail_orphan(const char *call) {
+    return fail(NIXL_ERR_NOT_FOUND, "%s: the request's agent was destroyed", call);
+}
+
+/* ---- list of requests, memory ---- */
+
+void xfer_enlist(struct nixl_xfer *xfer) {
+    struct nixl_agent *agent = xfer->agent;
+
+    lock_take(&agent->xfers_lock);
+    xfer->next = agent->xfers;
+    if (xfer->next != NULL) {
+        xfer->next->prev = xfer;
+    }
+    agent->xfers = xfer;
+    lock_drop(&agent->xfers_lock);
+}
+
+/* Takes it out once nobody else looks at it. */
+static void xfer_delist(struct nixl_xfer *xfer) {
+    struct nixl_agent *agent = xfer->agent;
+
+    lock_take(&agent->xfers_lock);
+    while (xfer->pins != 0) {
+        lock_drop(&agent->xfers_lock);
+        sched_yield();
+        lock_take(&agent->xfers_lock);
+    }
+    if (xfer->prev != NULL) {
+        xfer->prev->next = xfer->next;
+    } else {
+        agent->xfers = xfer->next;
+    }
+    if (xfer->next != NULL) {
+        xfer->next->prev = xfer->prev;
+    }
+    lock_drop(&agent->xfers_lock);
+}
+
+/* Gives back regions and peer. */
+static void xfer_let_go(struct nixl_xfer *xfer) {
+    for (size_t i = 0; i < xfer->local_held_count; i++) {
+        if (region_unref(xfer->local_held[i])) {
+            region_free(xfer->local_held[i]);
+        }
+    }
+    for (size_t i = 0; i < xfer->remote_held_count; i++) {
+        if (xfer->peer != NULL) {
+            peer_region_unref(xfer->peer, xfer->remote_held[i]);
+        } else if (region_unref(xfer->remote_held[i])) {
+            region_free(xfer->remote_held[i]);
+        }
+    }
+    xfer->local_held_count = 0;
+    xfer->remote_held_count = 0;
+    if (xfer->peer != NULL) {
+        peer_leave(xfer->peer);
+        xfer->peer = NULL;
+    }
+}
+
+void xfer_free(struct nixl_xfer *xfer) {
+    xfer_let_go(xfer);
+    bytes_free(&xfer->notif);
+    free(xfer);
+}
+
+/* ---- post ---- */
+
+/* Whether all regions are still there, told apart from new ones by being dead. */
+static bool regions_live(struct nixl_xfer *xfer, const char **side) {
+    for (size_t i = 0; i < xfer->local_held_count; i++) {
+        if (__atomic_load_n(&xfer->local_held[i]->is_dead, __ATOMIC_ACQUIRE)) {
+            *side = "local";
+            return false;
+        }
+    }
+    for (size_t i = 0; i < xfer->remote_held_count; i++) {
+        if (__atomic_load_n(&xfer->remote_held[i]->is_dead, __ATOMIC_ACQUIRE)) {
+            *side = "remote";
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Something was deregistered or removed since the last look. The tables' lock waits for whoever is at it. */
+static nixl_status_t changes_look(struct nixl_xfer *xfer) {
+    struct nixl_agent *agent = xfer->agent;
+    const char *side = "";
+    bool live;
+
+    tables_search(agent);
+    live = regions_live(xfer, &side);
+    if (live) {
+        xfer->local_changes = __atomic_load_n(&agent->local_changes, __ATOMIC_SEQ_CST);
+        if (xfer->peer != NULL) {
+            xfer->peer_changes = __atomic_load_n(&xfer->peer->changes, __ATOMIC_SEQ_CST);
+        }
+    }
+    tables_leave(agent);
+    if (!live) {
+        return fail(NIXL_ERR_NOT_FOUND, "post: a %s region of the request is no longer registered", side);
+    }
+    return NIXL_SUCCESS;
+}
+
+static nixl_status_t fail_gone(const struct peer *peer) {
+    return fail(NIXL_ERR_NOT_FOUND, "post: peer \"%.64s\" was removed or replaced since the request was made",
+                peer->name);
+}
+
+/* The notification that options ask for: stored for this post and later ones. */
+static nixl_status_t notif_store(struct nixl_xfer *xfer, const struct nixl_options *given) {
+    struct nixl_options options = options_full(given);
+    size_t len = options.notif_len;
+
+    if (!options.has_notif) {
+        xfer->sends_notif = false;
+        return NIXL_SUCCESS;
+    }
+    if (options.notif == NULL && len != 0) {
+        return fail(NIXL_ERR_INVALID_PARAM, "post: a notification of %zu bytes at NULL", len);
+    }
+    if (len > NIXL_NOTIF_MAX) {
+        return fail(NIXL_ERR_INVALID_PARAM, "post: a notification of %zu bytes, at most %u can be sent", len,
+                    NIXL_NOTIF_MAX);
+    }
+    if ((xfer->backend->instance.caps & NIXL_CAP_NOTIF) == 0) {
+        return fail(NIXL_ERR_BACKEND, "post: backend %s carries no notifications", xfer->backend->ops.name);
+    }
+    if (!array_reserve(&xfer->notif.data, &xfer->notif.cap, len, 1)) {
+        return fail_memory("a notification", len);
+    }
+    if (len != 0) {
+        memcpy(xfer->notif.data, options.notif, len);
+    }
+    xfer->notif.len = len;
+    xfer->sends_notif = true;
+    return NIXL_SUCCESS;
+}
+
+/*
+ * Takes the request for a post: state becomes XFER_POSTING. *prior is where it goes back to if the post is refused.
+ * A cancel under way is waited for in the prior state.
+ */
+static bool post_enter(struct nixl_xfer *xfer, int32_t *prior) {
+    int32_t state = __atomic_load_n(&xfer->state, __ATOMIC_RELAXED);
+
+    for (;;) {
+        if (xfer_is_active(state)) {
+            return false;
+        }
+        /* Before local_changes, is_gone and turn are read: a deregistration, a removal or a cancel either sees this or is
+         * seen here. */
+        if (!__atomic_compare_exchange_n(&xfer->state, &state, XFER_POSTING, false, __ATOMIC_SEQ_CST,
+                                         __ATOMIC_RELAXED)) {
+            continue;
+        }
+        if (__builtin_expect(!lock_is_held(&xfer->turn), 1)) {
+            *prior = state;
+            break;
+        }
+        __atomic_store_n(&xfer->state, state, __ATOMIC_RELEASE);
+        lock_take(&xfer->turn);
+        lock_drop(&xfer->turn);
+    }
+    /* The thread before us may not have come back from the backend's post yet. */
+    while (__builtin_expect(__atomic_load_n(&xfer->is_posting, __ATOMIC_ACQUIRE), 0)) {
+        sched_yield();
+    }
+    return true;
+}
+
+/* What must hold for a post, and the notification. */
+static inline nixl_status_t post_check(struct nixl_xfer *xfer, const struct nixl_options *options) {
+    struct nixl_agent *agent = xfer->agent;
+    struct peer *peer = xfer->peer;
+    nixl_status_t status;
+
+    if (peer != NULL && __builtin_expect(__atomic_load_n(&peer->is_gone, __ATOMIC_SEQ_CST), 0)) {
+        return fail_gone(peer);
+    }
+    if (__builtin_expect(
+            xfer->local_changes != __atomic_load_n(&agent->local_changes, __ATOMIC_SEQ_CST) ||
+                (peer != NULL && xfer->peer_changes != __atomic_load_n(&peer->changes, __ATOMIC_SEQ_CST)),
+            0)) {
+        status = changes_look(xfer);
+        if (status != NIXL_SUCCESS) {
+            return status;
+        }
+    }
+    return options != NULL ? notif_store(xfer, options) : NIXL_SUCCESS;
+}
+
+static inline bool has_deadlines(const struct nixl_xfer *xfer) {
+    return (xfer->timeout_ms & xfer->stall_timeout_ms) != NIXL_NO_TIMEOUT;
+}
+
+/* The backend has begun: clocks for its deadlines. */
+static void post_clocks(struct nixl_xfer *xfer) {
+    uint64_t now;
+    uint64_t deadline;
+    uint64_t stall;
+
+    if (!has_deadlines(xfer)) {
+        return;
+    }
+    now = clock_coarse_ns();
+    deadline = xfer->timeout_ms != NIXL_NO_TIMEOUT ? clock_deadline_ms(now, xfer->timeout_ms) : CLOCK_NEVER;
+    stall = xfer->stall_timeout_ms != NIXL_NO_TIMEOUT ? clock_deadline_ms(now, xfer->stall_timeout_ms)
+                                                      : CLOCK_NEVER;
+    __atomic_store_n(&xfer->moved_bytes, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&xfer->moved_ns, now, __ATOMIC_RELAXED);
+    __atomic_store_n(&xfer->deadline_ns, deadline, __ATOMIC_RELEASE);
+    progress_deadline(xfer->agent, deadline < stall ? deadline : stall);
+}
+
+/* The request ended inside post. */
+static nixl_status_t post_ended(struct nixl_xfer *xfer, nixl_status_t status, unsigned mark) {
+    if (status == NIXL_SUCCESS) {
+        if (xfer->peer == NULL && xfer->sends_notif) {
+            xfer_notify_self(xfer);
+        }
+    } else {
+        status = backend_fault(xfer->backend, mark, status, "posting");
+        error_prefix("post");
+        xfer_failure_of_post(xfer, status);
+    }
+    /* In this order: whoever sees is_posting false sees the end too (sleep_on_state). */
+    __atomic_store_n(&xfer->state, (int32_t)status, __ATOMIC_RELEASE);
+    __atomic_store_n(&xfer->is_posting, false, __ATOMIC_RELEASE);
+    if (__builtin_expect(__atomic_load_n(&xfer->agent->progress.event_fd, __ATOMIC_RELAXED) >= 0, 0)) {
+        progress_event(xfer->agent);
+    }
+    return status;
+}
+
+static nixl_status_t post_timed(struct nixl_xfer *xfer) {
+    struct nixl_backend *backend = xfer->backend;
+    uint64_t start = clock_now_ns();
+    nixl_status_t status;
+    uint64_t end;
+
+    xfer->start_ns = start;
+    xfer->end_ns = 0;
+    status = backend->ops.post(backend->self, &xfer->request);
+    end = clock_now_ns();
+    xfer->post_ns = end > start ? end - start : 1;
+    if (status == NIXL_SUCCESS) {
+        xfer->end_ns = end;
+    }
+    return status;
+}
+
+static nixl_status_t post(struct nixl_xfer *xfer, const struct nixl_options *options) {
+    struct nixl_backend *backend = xfer->backend;
+    struct nixl_request *request = &xfer->request;
+    nixl_status_t status;
+    unsigned mark = 0;
+    int32_t prior;
+
+    if (__builtin_expect(!post_enter(xfer, &prior), 0)) {
+        return fail(NIXL_ERR_REPOST_ACTIVE, "post: the request is in flight: wait for it or cancel it first");
+    }
+    status = post_check(xfer, options);
+    if (__builtin_expect(status != NIXL_SUCCESS, 0)) {
+        __atomic_store_n(&xfer->state, prior, __ATOMIC_RELEASE);
+        return status;
+    }
+    request->has_notif = xfer->sends_notif && xfer->peer != NULL;
+    request->notif = xfer->notif.data;
+    request->notif_len = xfer->notif.len;
+    __atomic_store_n(&request->done_bytes, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&xfer->deadline_ns, CLOCK_NEVER, __ATOMIC_RELAXED);
+    __atomic_store_n(&xfer->moved_ns, CLOCK_NEVER, __ATOMIC_RELAXED);
+    __atomic_store_n(&xfer->cancel_level, XFER_CANCEL_NONE, __ATOMIC_RELAXED);
+    __atomic_store_n(&xfer->is_posting, true, __ATOMIC_RELAXED);
+    __atomic_store_n(&xfer->state, XFER_IN_PROG, __ATOMIC_RELEASE);
+    if (__builtin_expect(xfer->agent->telemetry, 0)) {
+        mark = backend_mark();
+        status = post_timed(xfer);
+    } else {
+        mark = backend_mark();
+        status = backend->ops.post(backend->self, request);
+    }
+    if (status == NIXL_IN_PROG) {
+        post_clocks(xfer);
+        __atomic_store_n(&xfer->is_posting, false, __ATOMIC_RELEASE);
+        return NIXL_IN_PROG;
+    }
+    return post_ended(xfer, status, mark);
+}
+
+nixl_status_t nixl_xfer_post(struct nixl_xfer *xfer, const struct nixl_options *options) {
+    struct nixl_agent *agent;
+    nixl_status_t status;
+
+    if (xfer == NULL) {
+        return fail(NIXL_ERR_INVALID_PARAM, "post: the request is NULL");
+    }
+    agent = xfer->agent;
+    if (__builtin_expect(agent == NULL, 0)) {
+        return xfer_fail_orphan("post");
+    }
+    if (xfer_is_inherited(agent)) {
+        return xfer_fail_inherited("post", agent);
+    }
+    if (agent->sync != NIXL_SYNC_STRICT) {
+        return post(xfer, options);
+    }
+    lock_take(&agent->strict);
+    status = post(xfer, options);
+    lock_drop(&agent->strict);
+    return status;
+}
+
+/* ---- cancel ---- */
+
+nixl_status_t nixl_xfer_cancel(struct nixl_xfer *xfer) {
+    if (xfer == NULL) {
+        return fail(NIXL_ERR_INVALID_PARAM, "cancel: the request is NULL");
+    }
+    if (xfer->agent == NULL) {
+        return NIXL_SUCCESS;
+    }
+    if (xfer_is_inherited(xfer->agent)) {
+        return xfer_fail_inherited("cancel", xfer->agent);
+    }
+    if (!xfer_is_active(xfer_state(xfer))) {
+        return NIXL_SUCCESS;
+    }
+    xfer_cancel_with(xfer, NIXL_CANCEL_GENTLE, NIXL_ERR_CANCELED, "canceled by the program");
+    if (xfer_is_active(xfer_state(xfer)) && xfer->backend->needs_progress) {
+        (void)progress_run_one(xfer->agent, xfer->backend);
+    }
+    return xfer_is_active(xfer_state(xfer)) ? NIXL_IN_PROG : NIXL_SUCCESS;
+}
+
+/* ---- poll and wait ---- */
+
+/* One look at a request in flight: progress, then, where no thread does it, its deadlines. */
+static int32_t poll_active(struct nixl_xfer *xfer) {
+    struct nixl_agent *agent = xfer->agent;
+    int32_t state;
+
+    if (xfer->backend->needs_progress) {
+        (void)progress_run_one(agent, xfer->backend);
+        state = xfer_state(xfer);
+        if (!xfer_is_active(state)) {
+            return state;
+        }
+    }
+    if (!agent->progress.has_thread && has_deadlines(xfer)) {
+        (void)xfer_deadline_look(xfer, clock_coarse_ns());
+    }
+    return xfer_state(xfer);
+}
+
+nixl_status_t nixl_xfer_poll(struct nixl_xfer *xfer) {
+    struct nixl_agent *agent;
+    int32_t state;
+
+    if (xfer == NULL) {
+        return fail(NIXL_ERR_INVALID_PARAM, "poll: the request is NULL");
+    }
+    agent = xfer->agent;
+    if (__builtin_expect(agent == NULL, 0)) {
+        return xfer_fail_orphan("poll");
+    }
+    if (xfer_is_inherited(agent)) {
+        return xfer_fail_inherited("poll", agent);
+    }
+    state = xfer_state(xfer);
+    if (!xfer_is_active(state)) {
+        return (nixl_status_t)state;
+    }
+    if (agent->sync == NIXL_SYNC_STRICT) {
+        lock_take(&agent->strict);
+        state = poll_active(xfer);
+        lock_drop(&agent->strict);
+    } else {
+        state = poll_active(xfer);
+    }
+    return xfer_status_of(state);
+}
+
+/*
+ * Marks the state as waited for, so that whoever ends the request wakes. Not while a post is under way: that one may end
+ * inside the backend without a look at who waits. False: look again.
+ */
+static bool mark_waited(struct nixl_xfer *xfer) {
+    int32_t state = XFER_IN_PROG;
+
+    if (__atomic_load_n(&xfer->is_posting, __ATOMIC_ACQUIRE)) {
+        sched_yield();
+        return false;
+    }
+    return __atomic_compare_exchange_n(&xfer->state, &state, XFER_WAITED, false, __ATOMIC_SEQ_CST,
+                                       __ATOMIC_ACQUIRE) ||
+           state == XFER_WAITED;
+}
+
+static void sleep_on_state(struct nixl_xfer *xfer, uint64_t until) {
+    if (mark_waited(xfer)) {
+        futex_wait((const uint32_t *)&xfer->state, XFER_WAITED, until);
+    }
+}
+
+/* Until when a waiter may sleep: its own deadlines are its business where there is no thread. */
+static uint64_t sleep_limit(struct nixl_xfer *xfer, uint64_t now, uint64_t until, uint64_t slice) {
+    uint64_t limit = until;
+
+    if (!xfer->agent->progress.has_thread && has_deadlines(xfer)) {
+        uint64_t deadline = xfer_deadline_look(xfer, now);
+
+        limit = deadline < limit ? deadline : limit;
+    }
+    return now + slice < limit ? now + slice : limit;
+}
+
+/* Sleeps once, in the way that this agent and backend need. */
+static void wait_sleep(struct nixl_xfer *xfer, uint64_t now, uint64_t until) {
+    struct nixl_agent *agent = xfer->agent;
+
+    if (agent->progress.has_thread || !xfer->backend->needs_progress) {
+        progress_wait_begin(agent);
+        sleep_on_state(xfer, sleep_limit(xfer, now, until, SLEEP_SLICE_NS));
+        progress_wait_end(agent);
+    } else if (progress_sleep_begin(agent)) {
+        /* One waiter sleeps on the backends' events; whoever else completes the request wakes it. */
+        if (mark_waited(xfer)) {
+            progress_sleep(agent, sleep_limit(xfer, now, until, SLEEP_SLICE_NS));
+        }
+        progress_sleep_end(agent);
+    } else {
+        /* Another waiter sleeps there. It may leave without us being told. */
+        sleep_on_state(xfer, sleep_limit(xfer, now, until, SLEEP_BESIDE_NS));
+    }
+}
+
+/* Waits without the agent's locks. Returns the last state seen. */
+static int32_t wait_until(struct nixl_xfer *xfer, uint64_t until) {
+    uint64_t now = clock_now_ns();
+    uint64_t spin_end = cpu_count() > 1 ? now + PROGRESS_WAIT_SPIN_NS : 0;
+    int32_t state;
+
+    for (;;) {
+        state = poll_active(xfer);
+        if (!xfer_is_active(state)) {
+            return state;
+        }
+        now = clock_now_ns();
+        if (now >= until) {
+            return state;
+        }
+        if (now < spin_end) {
+            cpu_relax();
+        } else {
+            wait_sleep(xfer, now, until);
+        }
+    }
+}
+
+nixl_status_t nixl_xfer_wait(struct nixl_xfer *xfer, uint64_t timeout_ms) {
+    int32_t state;
+
+    if (xfer == NULL) {
+        return fail(NIXL_ERR_INVALID_PARAM, "wait: the request is NULL");
+    }
+    if (xfer->agent == NULL) {
+        return xfer_fail_orphan("wait");
+    }
+    if (xfer_is_inherited(xfer->agent)) {
+        return xfer_fail_inherited("wait", xfer->agent);
+    }
+    state = xfer_state(xfer);
+    if (!xfer_is_active(state)) {
+        return (nixl_status_t)state;
+    }
+    return xfer_status_of(wait_until(xfer, clock_deadline_ms(clock_now_ns(), timeout_ms)));
+}
+
+/* ---- release ---- */
+
+static void request_end(struct nixl_xfer *xfer) {
+    if (xfer->backend->ops.request_close != NULL) {
+        xfer->backend->ops.request_close(xfer->backend->self, &xfer->request);
+    }
+}
+
+nixl_status_t nixl_xfer_release(struct nixl_xfer *xfer) {
+    if (xfer == NULL) {
+        return NIXL_SUCCESS;
+    }
+    if (xfer->agent == NULL) {
+        xfer_free(xfer);
+        return NIXL_SUCCESS;
+    }
+    if (xfer_is_inherited(xfer->agent)) {
+        return xfer_fail_inherited("release", xfer->agent);
+    }
+    if (xfer_is_active(xfer_state(xfer))) {
+        xfer_cancel_with(xfer, NIXL_CANCEL_GENTLE, NIXL_ERR_CANCELED, "canceled by its release");
+        if (xfer_is_active(wait_until(xfer, clock_deadline_ms(clock_now_ns(), RELEASE_WAIT_MS)))) {
+            return fail(NIXL_ERR_REPOST_ACTIVE,
+                        "release: the request was cancelled but has not ended after %u ms; it stays valid, "
+                        "release it "
+                        "again",
+                        RELEASE_WAIT_MS);
+        }
+    }
+    xfer_delist(xfer);
+    request_end(xfer);
+    xfer_free(xfer);
+    return NIXL_SUCCESS;
+}
+
+/* Ends what is in flight, however long that takes, within reason. */
+static bool orphan_quiesce(struct nixl_xfer *xfer) {
+    uint64_t begin = clock_now_ns();
+
+    if (!xfer_is_active(xfer_state(xfer))) {
+        return true;
+    }
+    xfer_cancel_with(xfer, NIXL_CANCEL_GENTLE, NIXL_ERR_CANCELED, "canceled by the end of its agent");
+    if (!xfer_is_active(wait_until(xfer, clock_deadline_ms(begin, ORPHAN_FORCE_MS)))) {
+        return true;
+    }
+    xfer_cancel_with(xfer, NIXL_CANCEL_FORCE, NIXL_ERR_CANCELED, "canceled by the end of its agent");
+    if (!xfer_is_active(wait_until(xfer, begin + ORPHAN_GIVE_UP_S * NS_PER_S))) {
+        return true;
+    }
+    log_error("backend %s has not ended a cancelled request after %u s; the agent ends without it",
+              xfer->backend->ops.name, ORPHAN_GIVE_UP_S);
+    return false;
+}
+
+void xfer_orphan_all(struct nixl_agent *agent) {
+    struct nixl_xfer *xfer;
+
+    /* All are told first, so that they end side by side. */
+    for (xfer = agent->xfers; xfer != NULL; xfer = xfer->next) {
+        if (xfer_is_active(xfer_state(xfer))) {
+            xfer_cancel_with(xfer, NIXL_CANCEL_GENTLE, NIXL_ERR_CANCELED, "canceled by the end of its agent");
+        }
+    }
+    while ((xfer = agent->xfers) != NULL) {
+        if (orphan_quiesce(xfer)) {
+            xfer_delist(xfer);
+            request_end(xfer);
+            xfer_let_go(xfer);
+        } else {
+            xfer_delist(xfer);
+        }
+        xfer->agent = NULL;
+        xfer->backend = NULL;
+    }
+    while (agent->dlists != NULL) {
+        dlist_orphan(agent->dlists);
+    }
+}

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -107,6 +108,47 @@ static void host_wake(void *ctx) {
     struct harness *h = ctx;
 
     __atomic_fetch_add(&h->wakes, 1, __ATOMIC_RELAXED);
+    if (h->has_thread) {
+        uint64_t one = 1;
+
+        (void)!write(h->wake_fd, &one, sizeof one);
+    }
+}
+
+static void *thread_body(void *arg) {
+    struct harness *h = arg;
+    unsigned idle = 0;
+
+    while (!__atomic_load_n(&h->is_stopping, __ATOMIC_ACQUIRE)) {
+        struct pollfd fds[2] = {{.fd = h->instance.event_fd, .events = POLLIN}, {.fd = h->wake_fd, .events = POLLIN}};
+        uint64_t count;
+
+        idle = h->ops->progress(h->self) > 0 ? 0 : idle + 1;
+        if (idle < 20 || h->ops->arm(h->self) != NIXL_SUCCESS) {
+            continue;
+        }
+        h->sleeps++;
+        if (poll(fds, 2, -1) > 0 && fds[1].revents != 0) {
+            (void)!read(h->wake_fd, &count, sizeof count);
+        }
+        idle = 0;
+    }
+    return NULL;
+}
+
+void harness_start_thread(struct harness *h) {
+    h->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    h->has_thread = pthread_create(&h->thread, NULL, thread_body, h) == 0;
+}
+
+static void stop_thread(struct harness *h) {
+    if (h->has_thread) {
+        __atomic_store_n(&h->is_stopping, 1, __ATOMIC_RELEASE);
+        host_wake(h);
+        (void)pthread_join(h->thread, NULL);
+        h->has_thread = false;
+        (void)close(h->wake_fd);
+    }
 }
 
 /* ---- opening ---- */
@@ -206,6 +248,7 @@ nixl_status_t harness_open(struct harness *h, const char *name, const char *cons
 }
 
 void harness_close(struct harness *h) {
+    stop_thread(h);
     if (h->self != NULL) {
         h->ops->close(h->self);
         free(h->options);

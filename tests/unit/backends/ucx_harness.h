@@ -38,6 +38,12 @@ struct harness {
     struct harness_notif notifs[HARNESS_NOTIFS];
     size_t notif_count, notif_taken;
     unsigned wakes;
+    /* A progress thread that sleeps on the plugin's descriptor and on this one, which wake() writes. */
+    pthread_t thread;
+    int wake_fd;
+    bool has_thread;
+    uint32_t is_stopping;
+    uint64_t sleeps;
     void *failed_token;
     unsigned failures;
     nixl_status_t failed_status;
@@ -68,6 +74,8 @@ void harness_init(struct harness *h, const char *name, bool progress_thread);
 /* Opens an instance: `params` is "name", "value", ..., NULL (or NULL). Fails with h->error set. */
 nixl_status_t harness_open(struct harness *h, const char *name, const char *const *params, bool progress_thread);
 void harness_close(struct harness *h);
+/* Starts the progress thread (harness_close() joins it). */
+void harness_start_thread(struct harness *h);
 bool harness_register(struct harness *h, struct harness_memory *m, size_t len);
 void harness_unregister(struct harness *h, struct harness_memory *m);
 

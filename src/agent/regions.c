@@ -170,8 +170,10 @@ static struct region *place_region(const struct region_index *index, const struc
  * Among the entries from `place` back, with the same dev, one that ends at or after `end` and has the backends. Only
  * stretches whose reach says that there is one are walked.
  */
-static struct region *cover_back(const struct region_index *index, struct place place, uint64_t dev,
-                                 uint64_t end, uint32_t want) {
+static struct region *cover_back(const struct region_index *index, struct place place,
+                                 const struct nixl_desc *desc, uint32_t want) {
+    uint64_t end = sum_or_max(desc->addr, desc->len);
+    uint64_t dev = desc->dev;
     size_t c = place.chunk;
     uint32_t at = place.at;
 
@@ -187,7 +189,7 @@ static struct region *cover_back(const struct region_index *index, struct place 
             if (chunk->reach[at] < end) {
                 break;
             }
-            if (region_end(region) >= end && (region->backends & want) == want) {
+            if (region_holds(region, desc) && (region->backends & want) == want) {
                 return region;
             }
             if (at == 0) {
@@ -232,7 +234,7 @@ struct region *region_set_cover(const struct region_set *set, nixl_mem_t mem, co
     chunk = index->chunks[place.chunk];
     region = chunk->region[place.at];
     if (__builtin_expect(!region_holds(region, desc) || (region->backends & want) != want, 0)) {
-        region = cover_back(index, place, desc->dev, sum_or_max(desc->addr, desc->len), want);
+        region = cover_back(index, place, desc, want);
         if (region == NULL) {
             return NULL;
         }

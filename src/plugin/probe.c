@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A look at a plugin's file before the loader gets it. The loader's own words for a file of another processor ("No such
- * file or directory") mislead, and loading one of the reference's plugins would run C++ constructors that expect
- * another library around them.
+ * A look at a plugin's file before the loader gets it. The loader's own words for a file of another processor ("No
+ * such file or directory") mislead, a file that is cut short kills it, and loading one of the reference's plugins
+ * would run C++ constructors that expect another library around them.
  */
 #include "plugin/parts.h"
 
@@ -97,25 +97,47 @@ static bool file_names(int fd, off_t size, const char *symbol) {
     return found;
 }
 
-static nixl_status_t header_check(const char *path, const unsigned char *head, ssize_t n) {
-    Elf64_Ehdr elf;
+static nixl_status_t cut_short(const char *path, off_t size) {
+    return fail(NIXL_ERR_BACKEND, "%s is cut short: it has %lld bytes and names more", path, (long long)size);
+}
 
-    if (n < (ssize_t)SELFMAG || memcmp(head, ELFMAG, SELFMAG) != 0) {
-        return fail(NIXL_ERR_BACKEND, "%s is not a shared object (no ELF header)", path);
-    }
-    if (n < (ssize_t)sizeof elf) {
-        return fail(NIXL_ERR_BACKEND, "%s is cut short: its ELF header has %zd bytes", path, n);
-    }
-    memcpy(&elf, head, sizeof elf);
-    if (NATIVE_MACHINE != EM_NONE && elf.e_machine != NATIVE_MACHINE) {
-        return fail(NIXL_ERR_BACKEND, "%s is made for another processor (%s, ELF machine %u); this is %s",
-                    path, machine_name(elf.e_machine), (unsigned)elf.e_machine, machine_name(NATIVE_MACHINE));
+/* The loader maps segments without a look at the file's length, and dies where it ends. */
+static nixl_status_t segments_check(const char *path, int fd, off_t size, const Elf64_Ehdr *elf) {
+    for (unsigned i = 0; i < elf->e_phnum && elf->e_phentsize >= sizeof(Elf64_Phdr); i++) {
+        Elf64_Phdr segment;
+        uint64_t at = elf->e_phoff + (uint64_t)i * elf->e_phentsize;
+
+        if (at > (uint64_t)size ||
+            read_full(fd, (unsigned char *)&segment, sizeof segment, (off_t)at) != (ssize_t)sizeof segment) {
+            return cut_short(path, size);
+        }
+        if (segment.p_type == PT_LOAD &&
+            (segment.p_offset > (uint64_t)size || segment.p_filesz > (uint64_t)size - segment.p_offset)) {
+            return cut_short(path, size);
+        }
     }
     return NIXL_SUCCESS;
 }
 
+static nixl_status_t header_check(const char *path, int fd, off_t size) {
+    Elf64_Ehdr elf;
+    ssize_t n = read_full(fd, (unsigned char *)&elf, sizeof elf, 0);
+
+    if (n < (ssize_t)SELFMAG || memcmp(elf.e_ident, ELFMAG, SELFMAG) != 0) {
+        return fail(NIXL_ERR_BACKEND, "%s is not a shared object (no ELF header)", path);
+    }
+    if (n < (ssize_t)sizeof elf) {
+        return cut_short(path, size);
+    }
+    if (elf.e_ident[EI_CLASS] != ELFCLASS64 ||
+        (NATIVE_MACHINE != EM_NONE && elf.e_machine != NATIVE_MACHINE)) {
+        return fail(NIXL_ERR_BACKEND, "%s is made for another processor (%s, ELF machine %u); this is %s",
+                    path, machine_name(elf.e_machine), (unsigned)elf.e_machine, machine_name(NATIVE_MACHINE));
+    }
+    return segments_check(path, fd, size, &elf);
+}
+
 nixl_status_t plugin_probe(const char *name, const char *path) {
-    unsigned char head[sizeof(Elf64_Ehdr)];
     struct stat st;
     nixl_status_t status;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -128,7 +150,7 @@ nixl_status_t plugin_probe(const char *name, const char *path) {
         close(fd);
         return fail(NIXL_ERR_BACKEND, "plugin %s: %s is not a file", name, path);
     }
-    status = header_check(path, head, read_full(fd, head, sizeof head, 0));
+    status = header_check(path, fd, st.st_size);
     if (status == NIXL_SUCCESS && !file_names(fd, st.st_size, NIXL_BACKEND_ENTRY) &&
         file_names(fd, st.st_size, PLUGIN_FOREIGN_ENTRY)) {
         status = fail(NIXL_ERR_MISMATCH,

@@ -157,7 +157,7 @@ static bool wait_for_bytes(struct runtime *runtime, unsigned from, unsigned *rou
         return true;
     }
     *round = happened ? 0 : *round + 1;
-    if (*round > ROUNDS_UNTIL_YIELD && *round % 16 == 0) {
+    if (runtime->is_crowded || (*round > ROUNDS_UNTIL_YIELD && *round % 16 == 0)) {
         sched_yield();
     }
     return *round % ROUNDS_PER_LOOK == 0;

@@ -50,7 +50,8 @@ struct runtime {
     unsigned barriers;
     runtime_idle_fn idle;
     void *idle_ctx;
-    bool may_sleep; /* idle has nothing to do: somebody else makes progress */
+    bool is_crowded; /* more threads spin than there are processors */
+    bool may_sleep;  /* idle has nothing to do: somebody else makes progress */
     pid_t *children; /* LOCAL, rank 0: size of them, 0 for itself */
     char error[768];
 };

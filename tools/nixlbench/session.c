@@ -3,6 +3,7 @@
 #include "stop.h"
 
 #include "base/text.h"
+#include "base/thread.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -258,10 +259,26 @@ static bool receive_metadata(struct session *session) {
     return ok;
 }
 
+/* Threads on this machine that look for something all the time. */
+static unsigned spinning_threads(const struct session *session) {
+    const struct bench_plan *plan = session->plan;
+    unsigned initiators = 0;
+
+    for (unsigned i = 0; i < plan->processes; i++) {
+        initiators += plan_process_role(plan, i) == ROLE_INITIATOR;
+    }
+    if (plan->runtime == RUNTIME_LOCAL) {
+        return initiators * plan->threads + (plan->config->enable_pt ? 0 : plan->processes - initiators);
+    }
+    return plan->threads;
+}
+
 bool session_open(struct session *session) {
     struct runtime *runtime = session->runtime;
 
     session->role = plan_process_role(session->plan, runtime->rank);
+    session->is_crowded = spinning_threads(session) > cpu_count();
+    runtime->is_crowded = session->is_crowded;
     session->peers = calloc(runtime->size, sizeof *session->peers);
     session->is_partner = calloc(runtime->size, sizeof *session->is_partner);
     if (session->peers == NULL || session->is_partner == NULL) {
@@ -332,6 +349,7 @@ struct lane *session_lanes(struct session *session, const struct bench_case *row
         lane->recreate = plan->recreate;
         lane->reregister = plan->config->reregister_mem;
         lane->prepared = plan->config->prepared_xfer;
+        lane->yields = session->is_crowded;
         lane->notify = !plan->is_storage;
         lane->iterations = row->iterations;
         lane->progress = &session->counter;

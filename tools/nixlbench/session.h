@@ -37,6 +37,7 @@ struct session {
     uint64_t notified;    /* notifications taken in this phase */
     uint64_t counter;     /* iterations done, for the progress line */
     struct storage *storage;
+    bool is_crowded; /* more threads spin on this machine than it has processors */
     bool is_interrupted;
     char error[1024];
 };

@@ -13,6 +13,7 @@
 #define RIGHT  16.0
 #define TOP    44.0
 #define BOTTOM 64.0
+#define LEGEND_ROW 16.0
 
 /* Told apart also by those who see few colours (Okabe and Ito 2008), each with a dash of its own after six. */
 static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};
@@ -151,17 +152,22 @@ static void draw_line(const struct frame_of *f, const struct svg_line *line, siz
     }
 }
 
-/* Below the axis, in rows; names take about 7 units a letter. */
-static void legend(const struct svg_plot *plot, FILE *out) {
+/* Below the axis, in rows; names take about 7 units a letter. Returns the height of the rows after the first; `out` NULL:
+ * that alone. */
+static double legend(const struct svg_plot *plot, FILE *out) {
     double x = LEFT;
-    double y = HEIGHT - 24;
+    double y = HEIGHT - 22;
 
     for (size_t i = 0; i < plot->count; i++) {
-        double width = 34 + 7 * (double)strlen(plot->lines[i].name);
+        double width = 38 + 7 * (double)strlen(plot->lines[i].name);
 
         if (x + width > WIDTH - RIGHT && x > LEFT) {
             x = LEFT;
-            y += 15;
+            y += LEGEND_ROW;
+        }
+        if (out == NULL) {
+            x += width;
+            continue;
         }
         fprintf(out, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"3\"%s/>"
                      "<text x=\"%.1f\" y=\"%.1f\">%s</text>\n",
@@ -170,6 +176,7 @@ static void legend(const struct svg_plot *plot, FILE *out) {
                 plot->lines[i].name);
         x += width;
     }
+    return y - (HEIGHT - 22);
 }
 
 void svg_plot_write(const struct svg_plot *plot, FILE *out) {
@@ -178,7 +185,7 @@ void svg_plot_write(const struct svg_plot *plot, FILE *out) {
     fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"%s\" "
                  "font-family=\"system-ui,sans-serif\" font-size=\"12\" fill=\"#57606a\">\n"
                  "<text x=\"%.0f\" y=\"24\" font-size=\"14\" font-weight=\"600\" fill=\"#1b1f24\">%s</text>\n",
-            WIDTH, HEIGHT, plot->title, LEFT - 42, plot->title);
+            WIDTH, HEIGHT + legend(plot, NULL), plot->title, LEFT - 42, plot->title);
     y_axis(&f, out);
     x_axis(&f, out);
     for (size_t i = 0; i < plot->count; i++) {

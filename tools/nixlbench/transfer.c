@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -273,6 +274,9 @@ static bool lane_loop(struct lane *lane) {
         note_transport(lane, lane->slots[0].xfers[0]);
     }
     while (lane->done < lane->iterations && !is_over(lane)) {
+        if (lane->yields) {
+            sched_yield();
+        }
         for (unsigned s = 0; s < depth; s++) {
             struct lane_slot *slot = &lane->slots[s];
             bool is_done = false;

@@ -38,6 +38,7 @@ struct lane {
     struct lane_part *parts;
     size_t part_count;
     bool recreate, reregister, prepared;
+    bool yields; /* more threads spin than there are processors: let the others run between two looks */
     bool notify; /* each request tells its target when it is done */
     uint64_t iterations;
     uint64_t *progress; /* counts iterations done; shared by all lanes */

@@ -203,6 +203,7 @@ static void a_second_registration_of_a_block_serves_on(void **state) {
     assert_int_equal(f->b.ops->region_open(f->b.self, DRAM_SEG, &desc, &second), NIXL_SUCCESS);
     f->b.ops->region_close(f->b.self, f->mb.region);
     f->mb.region = second;
+    assert_int_equal(f->b.ops->region_key(f->b.self, second, &f->mb.key, &f->mb.key_len), NIXL_SUCCESS);
     assert_int_equal(load(&f->a, &f->b, &f->mb, &peer, &key), NIXL_SUCCESS);
     run.remote_key = key;
     harness_fill(f->ma.at, 100, 8);

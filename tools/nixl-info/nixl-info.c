@@ -31,15 +31,18 @@ static const struct {
 };
 
 static void usage(FILE *out) {
-    fprintf(out, "usage: nixl-info [--json] [--brief] [--no-open] [BACKEND ...]\n\n"
-                 "Shows NIXL's version, the backends that can be asked for, whether they open on this machine, and their\n"
-                 "options with default, range and meaning. With names, only those backends.\n\n"
-                 "  --json     one JSON document\n"
-                 "  --brief    without the options\n"
-                 "  --no-open  do not try to open the backends\n"
-                 "  --version  the version alone\n"
-                 "  --help     this text\n\n"
-                 "NIXL_PLUGIN_DIR names the folder of the backends; unset, it is \"plugins\" beside the library.\n");
+    fprintf(
+        out,
+        "usage: nixl-info [--json] [--brief] [--no-open] [BACKEND ...]\n\n"
+        "Shows NIXL's version, the backends that can be asked for, whether they open on this machine, and "
+        "their\n"
+        "options with default, range and meaning. With names, only those backends.\n\n"
+        "  --json     one JSON document\n"
+        "  --brief    without the options\n"
+        "  --no-open  do not try to open the backends\n"
+        "  --version  the version alone\n"
+        "  --help     this text\n\n"
+        "NIXL_PLUGIN_DIR names the folder of the backends; unset, it is \"plugins\" beside the library.\n");
 }
 
 static const struct nixl_option_info *option_at(const struct nixl_plugin_info *plugin, size_t i) {
@@ -47,7 +50,8 @@ static const struct nixl_option_info *option_at(const struct nixl_plugin_info *p
 }
 
 static bool is_number(const struct nixl_option_info *option) {
-    return strcmp(option->kind, "int") == 0 || strcmp(option->kind, "uint") == 0 || strcmp(option->kind, "size") == 0;
+    return strcmp(option->kind, "int") == 0 || strcmp(option->kind, "uint") == 0 ||
+           strcmp(option->kind, "size") == 0;
 }
 
 /* ---- For people ---- */
@@ -115,7 +119,8 @@ static bool show_text(const struct request *request, const struct nixl_names *na
 
     printf("NIXL %s\n", nixl_version());
     if (names->count == 0) {
-        printf("\nNo backends were found. NIXL_PLUGIN_DIR names their folder; unset, it is \"plugins\" beside the library.\n");
+        printf("\nNo backends were found. NIXL_PLUGIN_DIR names their folder; unset, it is \"plugins\" "
+               "beside the library.\n");
     }
     for (size_t i = 0; i < names->count; i++) {
         struct nixl_plugin_info *plugin;
@@ -173,8 +178,9 @@ static json_t *option_json(const struct nixl_option_info *option) {
     if (is_number(option)) {
         json_object_set_new(o, "min", json_integer(option->min));
         /* JSON's numbers end before 2^64. */
-        json_object_set_new(o, "max", option->max <= INT64_MAX ? json_integer((json_int_t)option->max)
-                                                               : json_real((double)option->max));
+        json_object_set_new(o, "max",
+                            option->max <= INT64_MAX ? json_integer((json_int_t)option->max)
+                                                     : json_real((double)option->max));
     }
     return o;
 }

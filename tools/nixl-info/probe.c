@@ -99,8 +99,8 @@ void probe_backend(const char *name, struct probe *probe) {
         if (is_late) {
             snprintf(probe->words, sizeof probe->words, "did not open within %d s", PATIENCE_MS / 1000);
         } else if (WIFSIGNALED(status)) {
-            snprintf(probe->words, sizeof probe->words, "opening it ended the process by signal %d (%s)", WTERMSIG(status),
-                     strsignal(WTERMSIG(status)));
+            snprintf(probe->words, sizeof probe->words, "opening it ended the process by signal %d (%s)",
+                     WTERMSIG(status), strsignal(WTERMSIG(status)));
         } else {
             snprintf(probe->words, sizeof probe->words, "opening it ended the process with status %d",
                      WEXITSTATUS(status));

@@ -11,8 +11,8 @@
 
 struct probe {
     bool ok;
-    uint32_t mems, caps;    /* what works here; when ok */
-    char words[1024];       /* what the backend says of itself; or why it did not open */
+    uint32_t mems, caps; /* what works here; when ok */
+    char words[1024];    /* what the backend says of itself; or why it did not open */
 };
 
 void probe_backend(const char *name, struct probe *probe);

@@ -52,9 +52,19 @@ struct bench_config {
     bool help, version;
 };
 
-enum flag_kind { FLAG_STRING, FLAG_BOOL, FLAG_INT32, FLAG_UINT32, FLAG_UINT64 };
+enum flag_kind {
+    FLAG_STRING,
+    FLAG_BOOL,
+    FLAG_INT32,
+    FLAG_UINT32,
+    FLAG_UINT64
+};
 
-enum flag_source { FLAG_FROM_DEFAULT = 0, FLAG_FROM_FILE, FLAG_FROM_COMMAND };
+enum flag_source {
+    FLAG_FROM_DEFAULT = 0,
+    FLAG_FROM_FILE,
+    FLAG_FROM_COMMAND
+};
 
 struct flag {
     const char *name;
@@ -65,8 +75,9 @@ struct flag {
     int64_t min;         /* numbers only; max 0: as far as the kind goes */
     uint64_t max;
     const char *help;
-    const char *backend; /* the flag matters with this backend only; NULL: always. "storage": with all of those */
-    bool is_secret;      /* never shown */
+    const char
+        *backend;   /* the flag matters with this backend only; NULL: always. "storage": with all of those */
+    bool is_secret; /* never shown */
 };
 
 extern const struct flag bench_flags[];
@@ -88,7 +99,8 @@ void options_free(struct bench_options *options);
  * False with words in `error`. Names may be written with - or _; --flag v and --flag=v are alike; a boolean is
  * switched by --flag and --noflag and takes a value, too.
  */
-bool options_parse(struct bench_options *options, int argc, char *const *argv, char *error, size_t error_size);
+bool options_parse(struct bench_options *options, int argc, char *const *argv, char *error,
+                   size_t error_size);
 
 /* Reads the settings in TOML text; `name` stands in words. Flags that came from the command line stay. */
 bool options_read_toml(struct bench_options *options, const char *text, size_t len, const char *name,

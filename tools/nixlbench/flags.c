@@ -141,7 +141,9 @@ static bool set_string(struct bench_config *config, const struct flag *flag, str
 
 static bool set_number(struct bench_config *config, const struct flag *flag, struct text value,
                        const char *where, char *error, size_t size) {
-    uint64_t kind_max = flag->kind == FLAG_INT32 ? INT32_MAX : flag->kind == FLAG_UINT32 ? UINT32_MAX : UINT64_MAX;
+    uint64_t kind_max = flag->kind == FLAG_INT32    ? INT32_MAX
+                        : flag->kind == FLAG_UINT32 ? UINT32_MAX
+                                                    : UINT64_MAX;
     uint64_t max = flag->max != 0 ? flag->max : kind_max;
     uint64_t number = 0;
     int64_t negative = 0;
@@ -153,8 +155,8 @@ static bool set_number(struct bench_config *config, const struct flag *flag, str
                    negative, flag->min, max);
     }
     if (result == TEXT_MALFORMED) {
-        return say(error, size, "%s--%s %s: must be a number (K, M, G and T count in 1,024s)", where, flag->name,
-                   text_quote(shown, sizeof shown, value.at, value.len));
+        return say(error, size, "%s--%s %s: must be a number (K, M, G and T count in 1,024s)", where,
+                   flag->name, text_quote(shown, sizeof shown, value.at, value.len));
     }
     if (result == TEXT_RANGE || number > max || number < (uint64_t)flag->min) {
         return say(error, size, "%s--%s %s: must be from %" PRId64 " to %" PRIu64, where, flag->name,
@@ -187,8 +189,8 @@ static enum text_result parse_bool(struct text value, bool *out) {
     return text_parse_bool(value, out);
 }
 
-static bool set_value(struct bench_config *config, const struct flag *flag, struct text value, const char *where,
-                      char *error, size_t size) {
+static bool set_value(struct bench_config *config, const struct flag *flag, struct text value,
+                      const char *where, char *error, size_t size) {
     char shown[160];
 
     switch (flag->kind) {
@@ -294,12 +296,14 @@ static bool read_config_file(struct bench_options *options, char *error, size_t 
     return ok;
 }
 
-bool options_parse(struct bench_options *options, int argc, char *const *argv, char *error, size_t error_size) {
+bool options_parse(struct bench_options *options, int argc, char *const *argv, char *error,
+                   size_t error_size) {
     char shown[160];
 
     for (int i = 1; i < argc; i++) {
         if (argv[i][0] != '-' || argv[i][1] == '\0' || strcmp(argv[i], "--") == 0) {
-            return say(error, error_size, "%s: every argument is a flag and its value; --help lists the flags",
+            return say(error, error_size,
+                       "%s: every argument is a flag and its value; --help lists the flags",
                        text_quote(shown, sizeof shown, argv[i], strlen(argv[i])));
         }
         if (strcmp(argv[i], "-h") == 0) {
@@ -335,7 +339,9 @@ static bool set_toml(struct bench_config *config, const struct flag *flag, const
         return set_number(config, flag, text_of(number), where, error, size);
     }
     return say(error, size, "%s%s is %s, must be %s", where, flag->name, toml_type_name(value->type),
-               flag->kind == FLAG_STRING ? "a string" : flag->kind == FLAG_BOOL ? "true or false" : "an integer");
+               flag->kind == FLAG_STRING ? "a string"
+               : flag->kind == FLAG_BOOL ? "true or false"
+                                         : "an integer");
 }
 
 bool options_read_toml(struct bench_options *options, const char *text, size_t len, const char *name,

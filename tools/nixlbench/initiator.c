@@ -30,8 +30,11 @@ static bool fill_parts(struct session *session, const struct bench_case *row, st
                 return false;
             }
             if (far != p->count) {
-                return session_fail(session, "%s offers %zu blocks to a thread, this process %zu: do both have the same "
-                                    "flags?", p->peer, far, p->count);
+                return session_fail(
+                    session,
+                    "%s offers %zu blocks to a thread, this process %zu: do both have the same "
+                    "flags?",
+                    p->peer, far, p->count);
             }
         }
         part++;
@@ -91,7 +94,8 @@ static bool run_phases(struct session *session, size_t index, struct lane *lanes
 }
 
 /* Rank 0: takes in one process's end of the case. */
-static bool take_message(struct session *session, unsigned from, struct case_message *sum, struct samples samples[3]) {
+static bool take_message(struct session *session, unsigned from, struct case_message *sum,
+                         struct samples samples[3]) {
     struct case_message message;
     struct bytes bytes = {0};
     bool ok;
@@ -109,7 +113,8 @@ static bool take_message(struct session *session, unsigned from, struct case_mes
         ok = runtime_recv(session->runtime, from, &bytes);
         if (!ok) {
             session_runtime_failed(session);
-        } else if (!samples_append(&samples[k], (const uint64_t *)(const void *)bytes.data, bytes.len / sizeof(uint64_t))) {
+        } else if (!samples_append(&samples[k], (const uint64_t *)(const void *)bytes.data,
+                                   bytes.len / sizeof(uint64_t))) {
             ok = session_fail(session, "out of memory");
         }
         if (!ok) {
@@ -129,7 +134,8 @@ static bool take_message(struct session *session, unsigned from, struct case_mes
 }
 
 /* Rank 0: collects from all, writes the row and tells whether there is another one. */
-static bool conclude(struct session *session, size_t index, struct lane *lanes, struct samples samples[3], bool *go_on) {
+static bool conclude(struct session *session, size_t index, struct lane *lanes, struct samples samples[3],
+                     bool *go_on) {
     const struct bench_plan *plan = session->plan;
     struct case_message sum;
     struct bench_result result;
@@ -202,7 +208,8 @@ bool initiator_case(struct session *session, size_t index, bool *go_on) {
     ok = lanes != NULL && fill_parts(session, row, lanes) && run_phases(session, index, lanes) &&
          session_merge_samples(session, lanes, samples);
     if (ok && session->plan->config->check_consistency && row->op == NIXL_READ && !lanes[0].is_cut_short) {
-        ok = memory_check(&session->memory, row, session_seed(session, index, 1), session->error, sizeof session->error);
+        ok = memory_check(&session->memory, row, session_seed(session, index, 1), session->error,
+                          sizeof session->error);
     }
     if (ok) {
         ok = session->runtime->rank == 0 ? conclude(session, index, lanes, samples, go_on)

@@ -12,7 +12,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-bool memory_open(struct bench_memory *memory, const struct bench_plan *plan, unsigned process, char *error, size_t size) {
+bool memory_open(struct bench_memory *memory, const struct bench_plan *plan, unsigned process, char *error,
+                 size_t size) {
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (plan->config->use_hugepages ? MAP_HUGETLB : 0);
 
     memset(memory, 0, sizeof *memory);
@@ -39,7 +40,8 @@ bool memory_open(struct bench_memory *memory, const struct bench_plan *plan, uns
         if (at == MAP_FAILED) {
             snprintf(error, size, "a buffer of %zu bytes%s: %s%s", memory->device_bytes,
                      plan->config->use_hugepages ? " of huge pages" : "", strerror(errno),
-                     plan->config->use_hugepages ? " (/proc/sys/vm/nr_hugepages says how many there may be)" : "");
+                     plan->config->use_hugepages ? " (/proc/sys/vm/nr_hugepages says how many there may be)"
+                                                 : "");
             return false;
         }
         memory->buffers[d] = at;
@@ -73,8 +75,8 @@ static uint8_t *pair_start(const struct bench_memory *memory, const struct bench
     return memory->buffers[device - memory->first_device] + offset;
 }
 
-struct nixl_desc *memory_list(const struct bench_memory *memory, const struct bench_case *row, unsigned thread,
-                              unsigned other, size_t *count) {
+struct nixl_desc *memory_list(const struct bench_memory *memory, const struct bench_case *row,
+                              unsigned thread, unsigned other, size_t *count) {
     const struct bench_plan *plan = memory->plan;
     uint64_t blocks = blocks_of(row);
     size_t pairs = plan_pair_count(plan);
@@ -87,20 +89,23 @@ struct nixl_desc *memory_list(const struct bench_memory *memory, const struct be
     for (size_t i = 0; i < pairs; i++) {
         struct bench_pair pair = plan_pair(plan, thread, i);
         uint8_t *start = pair_start(memory, &pair);
-        unsigned far = memory->role == ROLE_INITIATOR ? plan_device_process(plan, ROLE_TARGET, pair.target_dev)
-                                                      : plan_device_process(plan, ROLE_INITIATOR, pair.initiator_dev);
+        unsigned far = memory->role == ROLE_INITIATOR
+                           ? plan_device_process(plan, ROLE_TARGET, pair.target_dev)
+                           : plan_device_process(plan, ROLE_INITIATOR, pair.initiator_dev);
 
         if (start == NULL || far != other) {
             continue;
         }
         for (uint64_t j = 0; j < blocks; j++) {
-            list[(*count)++] = (struct nixl_desc){(uint64_t)(uintptr_t)(start + j * row->block), row->block, 0};
+            list[(*count)++] =
+                (struct nixl_desc){(uint64_t)(uintptr_t)(start + j * row->block), row->block, 0};
         }
     }
     return list;
 }
 
-uint64_t memory_position(const struct bench_plan *plan, const struct bench_case *row, unsigned thread, size_t pair) {
+uint64_t memory_position(const struct bench_plan *plan, const struct bench_case *row, unsigned thread,
+                         size_t pair) {
     return (thread * plan_pair_count(plan) + pair) * blocks_of(row) * row->block;
 }
 
@@ -114,8 +119,8 @@ void memory_fill(const struct bench_memory *memory, const struct bench_case *row
             uint8_t *start = pair_start(memory, &pair);
 
             if (start != NULL) {
-                pattern_fill(start, (size_t)(blocks_of(row) * row->block), memory_position(plan, row, t, i), seed,
-                             base);
+                pattern_fill(start, (size_t)(blocks_of(row) * row->block), memory_position(plan, row, t, i),
+                             seed, base);
             }
         }
     }
@@ -139,7 +144,8 @@ bool memory_check(const struct bench_memory *memory, const struct bench_case *ro
                          "consistency check failed: %s of %" PRIu64 " bytes, batch %" PRIu64
                          ": block %" PRIu64 " of thread %u, byte %" PRIu64 " is 0x%02x, must be 0x%02x",
                          nixl_op_string(row->op), row->block, row->batch, (uint64_t)wrong / row->block, t,
-                         (uint64_t)wrong % row->block, start[wrong], pattern_byte(position + wrong, seed, base));
+                         (uint64_t)wrong % row->block, start[wrong],
+                         pattern_byte(position + wrong, seed, base));
                 return false;
             }
         }

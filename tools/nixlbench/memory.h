@@ -17,16 +17,18 @@ struct bench_memory {
 };
 
 /* False with words in `error`. */
-bool memory_open(struct bench_memory *memory, const struct bench_plan *plan, unsigned process, char *error, size_t size);
+bool memory_open(struct bench_memory *memory, const struct bench_plan *plan, unsigned process, char *error,
+                 size_t size);
 void memory_close(struct bench_memory *memory);
 
 /* The blocks of a case that this process shares with `other`, in the order that both sides agree on. malloc'd; NULL
  * without memory. *count 0: they have nothing in common (and the result is not NULL). */
-struct nixl_desc *memory_list(const struct bench_memory *memory, const struct bench_case *row, unsigned thread,
-                              unsigned other, size_t *count);
+struct nixl_desc *memory_list(const struct bench_memory *memory, const struct bench_case *row,
+                              unsigned thread, unsigned other, size_t *count);
 
 /* The place of a pair's first block in the pattern, the same on both sides. */
-uint64_t memory_position(const struct bench_plan *plan, const struct bench_case *row, unsigned thread, size_t pair);
+uint64_t memory_position(const struct bench_plan *plan, const struct bench_case *row, unsigned thread,
+                         size_t pair);
 
 /* Fills the blocks of a case. Seed 0: with the role's constant. */
 void memory_fill(const struct bench_memory *memory, const struct bench_case *row, uint64_t seed);

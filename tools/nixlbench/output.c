@@ -62,8 +62,8 @@ bool output_end(struct output *output, bool interrupted, const char *error) {
     int rc;
 
     if (output->is_json) {
-        ok = json_write(output->plan, output->options, &output->facts, output->results, output->count, interrupted,
-                        error);
+        ok = json_write(output->plan, output->options, &output->facts, output->results, output->count,
+                        interrupted, error);
     } else if (!output->is_csv && output->has_begun && interrupted) {
         printf("Interrupted: the rows above are what was measured.\n");
     }
@@ -72,7 +72,8 @@ bool output_end(struct output *output, bool interrupted, const char *error) {
         ok = false;
     }
     if (path[0] != '\0' && output->count != 0) {
-        rc = report_write(path, output->plan, output->options, &output->facts, output->results, output->count);
+        rc =
+            report_write(path, output->plan, output->options, &output->facts, output->results, output->count);
         if (rc != 0) {
             fprintf(stderr, "nixlbench: --report %s: %s\n", path, strerror(rc));
             ok = false;

@@ -41,13 +41,15 @@ bool output_end(struct output *output, bool interrupted, const char *error);
 void output_close(struct output *output);
 
 /* The parts, each with a file of its own. */
-void text_begin(const struct bench_plan *plan, const struct bench_options *options, const struct bench_facts *facts);
+void text_begin(const struct bench_plan *plan, const struct bench_options *options,
+                const struct bench_facts *facts);
 void text_columns(const struct bench_plan *plan, nixl_xfer_op_t op);
 void text_row(const struct bench_plan *plan, const struct bench_result *result);
 void csv_begin(void);
 void csv_row(const struct bench_result *result);
-bool json_write(const struct bench_plan *plan, const struct bench_options *options, const struct bench_facts *facts,
-                const struct bench_result *results, size_t count, bool interrupted, const char *error);
+bool json_write(const struct bench_plan *plan, const struct bench_options *options,
+                const struct bench_facts *facts, const struct bench_result *results, size_t count,
+                bool interrupted, const char *error);
 /* 0 or an errno value. */
 int report_write(const char *path, const struct bench_plan *plan, const struct bench_options *options,
                  const struct bench_facts *facts, const struct bench_result *results, size_t count);

@@ -79,8 +79,9 @@ static json_t *config_json(struct builder *b, const struct bench_options *option
     return o;
 }
 
-bool json_write(const struct bench_plan *plan, const struct bench_options *options, const struct bench_facts *facts,
-                const struct bench_result *results, size_t count, bool interrupted, const char *error) {
+bool json_write(const struct bench_plan *plan, const struct bench_options *options,
+                const struct bench_facts *facts, const struct bench_result *results, size_t count,
+                bool interrupted, const char *error) {
     struct builder builder = {true};
     struct builder *b = &builder;
     json_t *root = json_object();

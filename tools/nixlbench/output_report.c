@@ -60,7 +60,12 @@ static void series_name(const struct bench_result *r, char *name, size_t size) {
     }
 }
 
-enum figure { FIGURE_BANDWIDTH, FIGURE_P50, FIGURE_P99, FIGURE_P999 };
+enum figure {
+    FIGURE_BANDWIDTH,
+    FIGURE_P50,
+    FIGURE_P99,
+    FIGURE_P999
+};
 
 static double figure_of(const struct bench_result *r, enum figure figure) {
     switch (figure) {
@@ -115,20 +120,26 @@ static void plots(FILE *out, const struct bench_result *results, size_t count) {
 }
 
 static void table(FILE *out, const struct bench_result *results, size_t count) {
-    fputs("<h2>Figures</h2>\n<div class=\"scroll\"><table>\n<tr><th>op<th>block<th>batch<th>requests<th>GB/s<th>latency "
-          "\xc2\xb5s<th>prep p50<th>post p50<th>post p99<th>tx p50<th>tx p90<th>tx p99<th>tx p99.9<th>tx max<th>"
-          "transport<th>checked</tr>\n", out);
+    fputs("<h2>Figures</h2>\n<div "
+          "class=\"scroll\"><table>\n<tr><th>op<th>block<th>batch<th>requests<th>GB/s<th>latency "
+          "\xc2\xb5s<th>prep p50<th>post p50<th>post p99<th>tx p50<th>tx p90<th>tx p99<th>tx p99.9<th>tx "
+          "max<th>"
+          "transport<th>checked</tr>\n",
+          out);
     for (size_t i = 0; i < count; i++) {
         const struct bench_result *r = &results[i];
         char size[32];
 
-        fprintf(out, "<tr><td>%s<td>%s<td>%" PRIu64 "<td>%" PRIu64 "<td>%.3f<td>%.2f<td>%.2f<td>%.2f<td>%.2f<td>%.2f<td>%.2f"
-                     "<td>%.2f<td>%.2f<td>%.2f<td>",
-                nixl_op_string(r->row.op), text_size(size, sizeof size, r->row.block), r->row.batch, r->requests,
-                r->aggregate, r->latency_us, r->prep.p50_us, r->post.p50_us, r->post.p99_us, r->tx.p50_us, r->tx.p90_us,
-                r->tx.p99_us, r->tx.p999_us, r->tx.max_us);
+        fprintf(out,
+                "<tr><td>%s<td>%s<td>%" PRIu64 "<td>%" PRIu64
+                "<td>%.3f<td>%.2f<td>%.2f<td>%.2f<td>%.2f<td>%.2f<td>%.2f"
+                "<td>%.2f<td>%.2f<td>%.2f<td>",
+                nixl_op_string(r->row.op), text_size(size, sizeof size, r->row.block), r->row.batch,
+                r->requests, r->aggregate, r->latency_us, r->prep.p50_us, r->post.p50_us, r->post.p99_us,
+                r->tx.p50_us, r->tx.p90_us, r->tx.p99_us, r->tx.p999_us, r->tx.max_us);
         put_escaped(out, r->transport);
-        fprintf(out, "<td>%s%s</tr>\n", r->is_checked ? "every byte" : "no", r->is_partial ? ", interrupted" : "");
+        fprintf(out, "<td>%s%s</tr>\n", r->is_checked ? "every byte" : "no",
+                r->is_partial ? ", interrupted" : "");
     }
     fputs("</table></div>\n", out);
 }
@@ -136,7 +147,8 @@ static void table(FILE *out, const struct bench_result *results, size_t count) {
 static void settings(FILE *out, const struct bench_plan *plan, const struct bench_options *options,
                      const struct bench_facts *facts) {
     fputs("<h2>Settings</h2>\n<table class=\"settings\">\n", out);
-    fprintf(out, "<tr><td>runtime<td>%s, %u process(es)</tr>\n", plan_runtime_name(plan->runtime), plan->processes);
+    fprintf(out, "<tr><td>runtime<td>%s, %u process(es)</tr>\n", plan_runtime_name(plan->runtime),
+            plan->processes);
     fputs("<tr><td>backend says<td>", out);
     put_escaped(out, facts->backend_description);
     fputs("</tr>\n", out);
@@ -169,15 +181,19 @@ int report_write(const char *path, const struct bench_plan *plan, const struct b
     gethostname(host, sizeof host - 1);
     fputs("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>nixlbench ", out);
     put_escaped(out, options->config.backend);
-    fputs("</title>\n<meta name=\"viewport\" content=\"width=device-width\">\n<style>\n"
-          "body{font:15px/1.5 system-ui,sans-serif;color:#1b1f24;background:#fff;margin:24px auto;max-width:1120px;padding:0 16px}\n"
-          "h1{font-size:22px;margin:0}h2{font-size:16px;margin:28px 0 8px}p{color:#57606a;margin:4px 0 16px}\n"
-          ".plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(480px,1fr));gap:16px}\n"
-          ".plots svg{width:100%;height:auto;border:1px solid #d8dee4;border-radius:6px}\n"
-          ".scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:13px}\n"
-          "th,td{text-align:right;padding:3px 9px;border-bottom:1px solid #eaeef2;white-space:nowrap}\n"
-          "th{color:#57606a;font-weight:600}td:first-child,th:first-child,.settings td{text-align:left}\n"
-          ".settings td{white-space:normal}\n</style>\n</head>\n<body>\n<h1>nixlbench: ", out);
+    fputs(
+        "</title>\n<meta name=\"viewport\" content=\"width=device-width\">\n<style>\n"
+        "body{font:15px/1.5 system-ui,sans-serif;color:#1b1f24;background:#fff;margin:24px "
+        "auto;max-width:1280px;padding:0 16px}\n"
+        "h1{font-size:22px;margin:0}h2{font-size:16px;margin:28px 0 8px}p{color:#57606a;margin:4px 0 16px}\n"
+        ".plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(480px,1fr));gap:16px}\n"
+        ".plots svg{width:100%;height:auto;border:1px solid #d8dee4;border-radius:6px}\n"
+        ".scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:"
+        "13px}\n"
+        "th,td{text-align:right;padding:3px 9px;border-bottom:1px solid #eaeef2;white-space:nowrap}\n"
+        "th{color:#57606a;font-weight:600}td:first-child,th:first-child,.settings td{text-align:left}\n"
+        ".settings td{white-space:normal}\n</style>\n</head>\n<body>\n<h1>nixlbench: ",
+        out);
     put_escaped(out, options->config.backend);
     fprintf(out, "</h1>\n<p>NIXL %s", nixl_version());
     if (host[0] != '\0') {

@@ -25,7 +25,8 @@ static bool has_aggregate(const struct bench_plan *plan) {
     return plan->processes > 2;
 }
 
-void text_begin(const struct bench_plan *plan, const struct bench_options *options, const struct bench_facts *facts) {
+void text_begin(const struct bench_plan *plan, const struct bench_options *options,
+                const struct bench_facts *facts) {
     char number[64];
     char words[160];
 
@@ -39,7 +40,8 @@ void text_begin(const struct bench_plan *plan, const struct bench_options *optio
     if (plan->runtime == RUNTIME_LOCAL) {
         snprintf(number, sizeof number, "LOCAL (%u processes on this machine)", plan->processes);
     } else if (plan->runtime == RUNTIME_ASIO) {
-        snprintf(number, sizeof number, "ASIO (%s port %u)", options->config.asio_address, options->config.asio_port);
+        snprintf(number, sizeof number, "ASIO (%s port %u)", options->config.asio_address,
+                 options->config.asio_port);
     } else {
         snprintf(number, sizeof number, "none (storage: one process)");
     }
@@ -87,8 +89,8 @@ void text_columns(const struct bench_plan *plan, nixl_xfer_op_t op) {
     if (has_aggregate(plan)) {
         printf("%-25s%-20s", "Aggregate B/W (GB/Sec)", "Network Util (%)");
     }
-    printf("%-15s%-15s%-15s%-15s%-15s%-15s%-15s\n", "Avg Lat. (us)", "Avg Prep (us)", "P99 Prep (us)", "Avg Post (us)",
-           "P99 Post (us)", "Avg Tx (us)", "P99 Tx (us)");
+    printf("%-15s%-15s%-15s%-15s%-15s%-15s%-15s\n", "Avg Lat. (us)", "Avg Prep (us)", "P99 Prep (us)",
+           "Avg Post (us)", "P99 Post (us)", "Avg Tx (us)", "P99 Tx (us)");
     line_of('-');
 }
 
@@ -99,18 +101,18 @@ void text_row(const struct bench_plan *plan, const struct bench_result *r) {
 
         printf("%-25.6f%-20.6f", r->aggregate, r->aggregate / (pairs * MAX_BANDWIDTH_GB) * 100);
     }
-    printf("%-15.1f%-15.1f%-15.1f%-15.1f%-15.1f%-15.1f%-15.1f\n", r->latency_us, r->prep.avg_us, r->prep.p99_us,
-           r->post.avg_us, r->post.p99_us, r->tx.avg_us, r->tx.p99_us);
+    printf("%-15.1f%-15.1f%-15.1f%-15.1f%-15.1f%-15.1f%-15.1f\n", r->latency_us, r->prep.avg_us,
+           r->prep.p99_us, r->post.avg_us, r->post.p99_us, r->tx.avg_us, r->tx.p99_us);
 }
 
 static void csv_summary_names(const char *what) {
-    printf(",%s_avg_us,%s_min_us,%s_p50_us,%s_p90_us,%s_p99_us,%s_p999_us,%s_max_us", what, what, what, what, what, what,
-           what);
+    printf(",%s_avg_us,%s_min_us,%s_p50_us,%s_p90_us,%s_p99_us,%s_p999_us,%s_max_us", what, what, what, what,
+           what, what, what);
 }
 
 static void csv_summary(const struct summary *s) {
-    printf(",%.3f,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f", s->avg_us, s->min_us, s->p50_us, s->p90_us, s->p99_us, s->p999_us,
-           s->max_us);
+    printf(",%.3f,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f", s->avg_us, s->min_us, s->p50_us, s->p90_us, s->p99_us,
+           s->p999_us, s->max_us);
 }
 
 void csv_begin(void) {
@@ -122,9 +124,9 @@ void csv_begin(void) {
 }
 
 void csv_row(const struct bench_result *r) {
-    printf("%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.9f,%.6f,%.6f,%.3f", nixl_op_string(r->row.op),
-           r->row.block, r->row.batch, r->requests, r->bytes, (double)r->wall_ns / 1e9, r->bandwidth, r->aggregate,
-           r->latency_us);
+    printf("%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.9f,%.6f,%.6f,%.3f",
+           nixl_op_string(r->row.op), r->row.block, r->row.batch, r->requests, r->bytes,
+           (double)r->wall_ns / 1e9, r->bandwidth, r->aggregate, r->latency_us);
     csv_summary(&r->prep);
     csv_summary(&r->post);
     csv_summary(&r->tx);

@@ -42,7 +42,8 @@ void pattern_fill(void *data, size_t len, uint64_t position, uint64_t seed, uint
     }
 }
 
-static size_t check_bytes(const uint8_t *at, size_t from, size_t to, uint64_t position, uint64_t seed, uint8_t base) {
+static size_t check_bytes(const uint8_t *at, size_t from, size_t to, uint64_t position, uint64_t seed,
+                          uint8_t base) {
     for (size_t i = from; i < to; i++) {
         if (at[i] != pattern_byte(position + i, seed, base)) {
             return i;

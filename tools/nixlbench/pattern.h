@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define PATTERN_INITIATOR 0xbb
-#define PATTERN_TARGET    0xaa
+#define PATTERN_TARGET 0xaa
 
 /* Writes the bytes of places position to position + len - 1. Seed 0: all `base`. */
 void pattern_fill(void *data, size_t len, uint64_t position, uint64_t seed, uint8_t base);

@@ -11,7 +11,8 @@
 
 #define PAGE UINT64_C(4096)
 
-static bool refuse(char *error, size_t size, const char *fmt, ...) __attribute__((format(printf, 3, 4), cold));
+static bool refuse(char *error, size_t size, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4), cold));
 
 static bool refuse(char *error, size_t size, const char *fmt, ...) {
     va_list args;
@@ -44,7 +45,8 @@ static bool same(const char *a, const char *b) {
 }
 
 bool plan_is_storage(const char *backend) {
-    static const char *const names[] = {"GDS", "GDS_MT", "HF3FS", "POSIX", "OBJ", "GUSLI", "AZURE_BLOB", "INFINIA"};
+    static const char *const names[] = {"GDS", "GDS_MT", "HF3FS",      "POSIX",
+                                        "OBJ", "GUSLI",  "AZURE_BLOB", "INFINIA"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (same(backend, names[i])) {
@@ -78,7 +80,8 @@ static bool check_supported(const struct bench_config *c, bool is_storage, char 
         return refuse(error, size, "--target_seg_type %s: only DRAM is supported", c->target_seg_type);
     }
     if (is_storage && !same(c->backend, "POSIX")) {
-        return refuse(error, size, "--backend %s: of the storage backends only POSIX can be measured", c->backend);
+        return refuse(error, size, "--backend %s: of the storage backends only POSIX can be measured",
+                      c->backend);
     }
     if (c->start_block_size > c->max_block_size) {
         return refuse(error, size, "start_block_size %" PRIu64 " is above max_block_size %" PRIu64,
@@ -91,15 +94,18 @@ static bool check_supported(const struct bench_config *c, bool is_storage, char 
     return true;
 }
 
-static bool choose_runtime(struct bench_plan *plan, const struct bench_options *options, char *error, size_t size) {
+static bool choose_runtime(struct bench_plan *plan, const struct bench_options *options, char *error,
+                           size_t size) {
     const struct bench_config *c = plan->config;
     bool named = options_source(options, "runtime_type") != FLAG_FROM_DEFAULT;
-    const char *no_etcd = "this benchmark cannot meet through etcd yet; --runtime_type ASIO joins two machines, LOCAL "
-                          "starts all processes on this one";
+    const char *no_etcd =
+        "this benchmark cannot meet through etcd yet; --runtime_type ASIO joins two machines, LOCAL "
+        "starts all processes on this one";
 
     if (plan->is_storage) {
         if (c->etcd_endpoints[0] != '\0') {
-            return refuse(error, size, "--etcd_endpoints: %s. Storage is measured by one process alone", no_etcd);
+            return refuse(error, size, "--etcd_endpoints: %s. Storage is measured by one process alone",
+                          no_etcd);
         }
         plan->runtime = RUNTIME_ALONE;
         plan->processes = 1;
@@ -114,13 +120,14 @@ static bool choose_runtime(struct bench_plan *plan, const struct bench_options *
     plan->runtime = named && same(c->runtime_type, "ASIO") ? RUNTIME_ASIO : RUNTIME_LOCAL;
     plan->processes = plan->is_multi ? 2 : plan->devices[ROLE_INITIATOR] + plan->devices[ROLE_TARGET];
     if (plan->runtime == RUNTIME_ASIO && plan->processes != 2) {
-        return refuse(error, size, "--runtime_type ASIO joins two processes, mode SG with %u + %u devices needs %u",
+        return refuse(error, size,
+                      "--runtime_type ASIO joins two processes, mode SG with %u + %u devices needs %u",
                       plan->devices[ROLE_INITIATOR], plan->devices[ROLE_TARGET], plan->processes);
     }
     if (plan->processes > LOCAL_MAX_PROCESSES) {
-        return refuse(error, size, "mode SG with %u + %u devices needs %u processes; runtime LOCAL starts at most %d",
-                      plan->devices[ROLE_INITIATOR], plan->devices[ROLE_TARGET], plan->processes,
-                      LOCAL_MAX_PROCESSES);
+        return refuse(
+            error, size, "mode SG with %u + %u devices needs %u processes; runtime LOCAL starts at most %d",
+            plan->devices[ROLE_INITIATOR], plan->devices[ROLE_TARGET], plan->processes, LOCAL_MAX_PROCESSES);
     }
     return true;
 }
@@ -141,7 +148,8 @@ static bool choose_scheme(struct bench_plan *plan, char *error, size_t size) {
     }
     if (same(c->scheme, "pairwise")) {
         if (initiators != targets) {
-            return refuse(error, size, "scheme pairwise: num_initiator_dev %u and num_target_dev %u must be equal",
+            return refuse(error, size,
+                          "scheme pairwise: num_initiator_dev %u and num_target_dev %u must be equal",
                           initiators, targets);
         }
     } else if (same(c->scheme, "manytoone")) {
@@ -156,13 +164,15 @@ static bool choose_scheme(struct bench_plan *plan, char *error, size_t size) {
         plan->slices[ROLE_INITIATOR] = targets;
     } else if (initiators <= targets) {
         if (targets % initiators != 0) {
-            return refuse(error, size, "scheme tp: num_target_dev %u must be a multiple of num_initiator_dev %u",
-                          targets, initiators);
+            return refuse(error, size,
+                          "scheme tp: num_target_dev %u must be a multiple of num_initiator_dev %u", targets,
+                          initiators);
         }
         plan->slices[ROLE_INITIATOR] = targets / initiators;
     } else {
         if (initiators % targets != 0) {
-            return refuse(error, size, "scheme tp: num_initiator_dev %u must be a multiple of num_target_dev %u",
+            return refuse(error, size,
+                          "scheme tp: num_initiator_dev %u must be a multiple of num_target_dev %u",
                           initiators, targets);
         }
         plan->slices[ROLE_TARGET] = initiators / targets;
@@ -182,12 +192,15 @@ static bool adjust_iterations(struct bench_plan *plan, char *error, size_t size)
     plan->iterations = ((uint64_t)c->num_iter + part - 1) / part * part;
     plan->warmup = ((uint64_t)c->warmup_iter + part - 1) / part * part;
     if (plan->iterations != (uint64_t)c->num_iter) {
-        note(plan, "WARNING: num_iter %d raised to %" PRIu64 ", a multiple of num_threads times large_blk_iter_ftr",
+        note(plan,
+             "WARNING: num_iter %d raised to %" PRIu64 ", a multiple of num_threads times large_blk_iter_ftr",
              c->num_iter, plan->iterations);
     }
     if (plan->warmup != (uint64_t)c->warmup_iter) {
-        note(plan, "WARNING: warmup_iter %d raised to %" PRIu64
-             ", a multiple of num_threads times large_blk_iter_ftr", c->warmup_iter, plan->warmup);
+        note(plan,
+             "WARNING: warmup_iter %d raised to %" PRIu64
+             ", a multiple of num_threads times large_blk_iter_ftr",
+             c->warmup_iter, plan->warmup);
     }
     plan->depth = (unsigned)c->pipeline_depth;
     return true;
@@ -198,8 +211,9 @@ static bool check_repetition(struct bench_plan *plan, char *error, size_t size) 
 
     plan->recreate = c->recreate_xfer;
     if (c->reregister_mem && c->prepared_xfer) {
-        return refuse(error, size, "reregister_mem and prepared_xfer exclude each other: a prepared list names "
-                                   "registered memory");
+        return refuse(error, size,
+                      "reregister_mem and prepared_xfer exclude each other: a prepared list names "
+                      "registered memory");
     }
     if (c->reregister_mem && !plan->recreate) {
         note(plan, "NOTE: reregister_mem needs a new request in each iteration: recreate_xfer is on");
@@ -223,12 +237,14 @@ static bool check_random(struct bench_plan *plan, char *error, size_t size) {
         return true;
     }
     if (c->storage_enable_direct) {
-        return refuse(error, size, "randomize_location_mode bytealigned and storage_enable_direct exclude each "
-                                   "other: direct I/O needs aligned places");
+        return refuse(error, size,
+                      "randomize_location_mode bytealigned and storage_enable_direct exclude each "
+                      "other: direct I/O needs aligned places");
     }
     if (c->check_consistency) {
-        return refuse(error, size, "randomize_location_mode bytealigned and check_consistency exclude each other: "
-                                   "blocks would overlap");
+        return refuse(error, size,
+                      "randomize_location_mode bytealigned and check_consistency exclude each other: "
+                      "blocks would overlap");
     }
     plan->random = RANDOM_BYTES;
     return true;
@@ -268,8 +284,10 @@ static bool check_named_size(struct bench_plan *plan, uint64_t part_align, char 
         uint64_t parts = (uint64_t)plan->threads * plan->devices[role];
 
         if (plan->buffer_size % parts != 0) {
-            return refuse(error, size, "total_buffer_size %" PRIu64 " must be divisible by num_threads times %s (%" PRIu64
-                          ")", plan->buffer_size, role == 0 ? "num_initiator_dev" : "num_target_dev", parts);
+            return refuse(error, size,
+                          "total_buffer_size %" PRIu64 " must be divisible by num_threads times %s (%" PRIu64
+                          ")",
+                          plan->buffer_size, role == 0 ? "num_initiator_dev" : "num_target_dev", parts);
         }
         if (needed_bytes(plan, (enum bench_role)role, 1) > plan->buffer_size) {
             uint64_t need = needed_of_both(plan, part_align);
@@ -279,10 +297,11 @@ static bool check_named_size(struct bench_plan *plan, uint64_t part_align, char 
                 snprintf(words, sizeof words, "%" PRIu64, need);
             }
             return refuse(error, size,
-                          "total_buffer_size %" PRIu64 " is too small: %u device(s), %u thread(s), %u part(s), "
+                          "total_buffer_size %" PRIu64
+                          " is too small: %u device(s), %u thread(s), %u part(s), "
                           "pipeline_depth %u, batches of %" PRIu64 " blocks of %" PRIu64 " bytes need %s",
-                          plan->buffer_size, plan->devices[role], plan->threads, plan->slices[role], plan->depth,
-                          c->max_batch_size, c->max_block_size, words);
+                          plan->buffer_size, plan->devices[role], plan->threads, plan->slices[role],
+                          plan->depth, c->max_batch_size, c->max_block_size, words);
         }
     }
     return true;
@@ -333,13 +352,17 @@ static bool choose_buffer(struct bench_plan *plan, const struct bench_options *o
         return false;
     }
     if (memory_bytes != 0 && plan->needed_size > memory_bytes / here) {
-        return refuse(error, size, "%" PRIu64 " process(es) with %" PRIu64 " bytes in use each do not fit into the %" PRIu64
-                      " bytes that this machine has free; lower max_block_size, max_batch_size or pipeline_depth",
-                      here, plan->needed_size, memory_bytes);
+        return refuse(
+            error, size,
+            "%" PRIu64 " process(es) with %" PRIu64 " bytes in use each do not fit into the %" PRIu64
+            " bytes that this machine has free; lower max_block_size, max_batch_size or pipeline_depth",
+            here, plan->needed_size, memory_bytes);
     }
     if (plan->buffer_size < c->total_buffer_size) {
-        note(plan, "NOTE: buffers of %" PRIu64 " bytes in each process: the largest case needs no more "
-             "(total_buffer_size, unless given, is at most %" PRIu64 ")", plan->buffer_size, c->total_buffer_size);
+        note(plan,
+             "NOTE: buffers of %" PRIu64 " bytes in each process: the largest case needs no more "
+             "(total_buffer_size, unless given, is at most %" PRIu64 ")",
+             plan->buffer_size, c->total_buffer_size);
     }
     return true;
 }
@@ -363,7 +386,8 @@ static bool check_devices(const struct bench_plan *plan, char *error, size_t siz
         return refuse(error, size, "--device_list is empty: name devices, or \"all\"");
     }
     if (same(c->scheme, "pairwise") && count != plan->devices[ROLE_INITIATOR]) {
-        return refuse(error, size, "--device_list %s: scheme pairwise needs a device for each of num_initiator_dev %u",
+        return refuse(error, size,
+                      "--device_list %s: scheme pairwise needs a device for each of num_initiator_dev %u",
                       c->device_list, plan->devices[ROLE_INITIATOR]);
     }
     return true;
@@ -374,10 +398,12 @@ static void note_foreign_flags(struct bench_plan *plan, const struct bench_optio
     for (size_t i = 0; i < bench_flag_count; i++) {
         const struct flag *flag = &bench_flags[i];
 
-        if (flag->backend == NULL || options->sources[i] == FLAG_FROM_DEFAULT || same(flag->name, "randomize_location_mode")) {
+        if (flag->backend == NULL || options->sources[i] == FLAG_FROM_DEFAULT ||
+            same(flag->name, "randomize_location_mode")) {
             continue;
         }
-        if (same(flag->backend, "storage") ? !plan->is_storage : !same(flag->backend, plan->config->backend)) {
+        if (same(flag->backend, "storage") ? !plan->is_storage
+                                           : !same(flag->backend, plan->config->backend)) {
             note(plan, "NOTE: %s has no effect with backend %s", flag->name, plan->config->backend);
         }
     }
@@ -389,7 +415,9 @@ static bool make_cases(struct bench_plan *plan, char *error, size_t size) {
     bool capped = false;
 
     for (int pass = 0; pass < (both ? 2 : 1); pass++) {
-        nixl_xfer_op_t op = both ? (pass == 0 ? NIXL_WRITE : NIXL_READ) : same(c->op_type, "READ") ? NIXL_READ : NIXL_WRITE;
+        nixl_xfer_op_t op = both                       ? (pass == 0 ? NIXL_WRITE : NIXL_READ)
+                            : same(c->op_type, "READ") ? NIXL_READ
+                                                       : NIXL_WRITE;
 
         for (uint64_t block = c->start_block_size; block <= c->max_block_size; block *= 2) {
             uint64_t less = block > LARGE_BLOCK ? (uint64_t)c->large_blk_iter_ftr : 1;
@@ -423,8 +451,11 @@ static bool make_cases(struct bench_plan *plan, char *error, size_t size) {
         }
     }
     if (capped) {
-        note(plan, "WARNING: pipeline_depth %u is more than the iterations of a thread in some cases: no more than those "
-             "are in flight there", plan->depth);
+        note(plan,
+             "WARNING: pipeline_depth %u is more than the iterations of a thread in some cases: no more than "
+             "those "
+             "are in flight there",
+             plan->depth);
     }
     return true;
 }
@@ -443,8 +474,8 @@ static bool plan_fill(const struct bench_options *options, uint64_t memory_bytes
            make_cases(plan, error, size);
 }
 
-bool plan_make(const struct bench_options *options, uint64_t memory_bytes, struct bench_plan *plan, char *error,
-               size_t error_size) {
+bool plan_make(const struct bench_options *options, uint64_t memory_bytes, struct bench_plan *plan,
+               char *error, size_t error_size) {
     memset(plan, 0, sizeof *plan);
     if (!plan_fill(options, memory_bytes, plan, error, error_size)) {
         plan_free(plan);

@@ -11,7 +11,7 @@
 
 #include <nixl/nixl.h>
 
-#define LARGE_BLOCK   (UINT64_C(1) << 20) /* blocks above it get fewer iterations */
+#define LARGE_BLOCK (UINT64_C(1) << 20) /* blocks above it get fewer iterations */
 #define HUGEPAGE_SIZE (UINT64_C(2) << 20)
 #define LOCAL_MAX_PROCESSES 16
 
@@ -21,9 +21,16 @@ enum bench_runtime {
     RUNTIME_ALONE  /* storage: no peer */
 };
 
-enum bench_role { ROLE_INITIATOR = 0, ROLE_TARGET = 1 };
+enum bench_role {
+    ROLE_INITIATOR = 0,
+    ROLE_TARGET = 1
+};
 
-enum random_mode { RANDOM_NONE, RANDOM_BLOCKS, RANDOM_BYTES };
+enum random_mode {
+    RANDOM_NONE,
+    RANDOM_BLOCKS,
+    RANDOM_BYTES
+};
 
 /* One row of the table. */
 struct bench_case {
@@ -43,16 +50,16 @@ struct bench_plan {
     const struct bench_config *config;
     enum bench_runtime runtime;
     bool is_storage;
-    bool is_multi;        /* mode MG: two processes with all devices */
-    unsigned processes;   /* of the whole run */
-    unsigned devices[2];  /* by role */
-    unsigned slices[2];   /* pieces of a device's buffer, one for each device of the other side it works with */
+    bool is_multi;       /* mode MG: two processes with all devices */
+    unsigned processes;  /* of the whole run */
+    unsigned devices[2]; /* by role */
+    unsigned slices[2]; /* pieces of a device's buffer, one for each device of the other side it works with */
     unsigned threads, depth;
     uint64_t iterations, warmup; /* adjusted, over all threads */
     bool recreate;
     enum random_mode random;
-    uint64_t buffer_size;    /* of a process, over its devices: total_buffer_size, or what is needed */
-    uint64_t needed_size;    /* what the largest case uses of it */
+    uint64_t buffer_size; /* of a process, over its devices: total_buffer_size, or what is needed */
+    uint64_t needed_size; /* what the largest case uses of it */
     struct bench_case *cases;
     size_t case_count;
     char **notes; /* lines for people */
@@ -63,8 +70,8 @@ struct bench_plan {
  * False with words in `error`. `memory_bytes` is what this machine has to spare (0: not known).
  * `options` must outlive the plan.
  */
-bool plan_make(const struct bench_options *options, uint64_t memory_bytes, struct bench_plan *plan, char *error,
-               size_t error_size);
+bool plan_make(const struct bench_options *options, uint64_t memory_bytes, struct bench_plan *plan,
+               char *error, size_t error_size);
 void plan_free(struct bench_plan *plan);
 
 bool plan_is_storage(const char *backend);

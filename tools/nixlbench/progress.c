@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define TERMINAL_PERIOD_MS 250
-#define LOG_PERIOD_MS      1000
+#define LOG_PERIOD_MS 1000
 
 static struct {
     pthread_mutex_t mutex; /* guards all that follows */
@@ -35,12 +35,14 @@ static void show(void) {
         return;
     }
     text_size(size, sizeof size, state.row.block);
-    fprintf(stderr, "%s[%zu/%zu] %s %s x %" PRIu64 ", %s", state.is_terminal ? "\r\033[K" : "", state.index + 1,
-            state.plan->case_count, nixl_op_string(state.row.op), size, state.row.batch, state.phase);
+    fprintf(stderr, "%s[%zu/%zu] %s %s x %" PRIu64 ", %s", state.is_terminal ? "\r\033[K" : "",
+            state.index + 1, state.plan->case_count, nixl_op_string(state.row.op), size, state.row.batch,
+            state.phase);
     if (state.total != 0) {
         fprintf(stderr, ": %" PRIu64 " of %" PRIu64, done, state.total);
         if (done != 0 && took_ns != 0) {
-            fprintf(stderr, ", %.2f GB/s", (double)done * (double)(state.row.block * state.row.batch) / (double)took_ns);
+            fprintf(stderr, ", %.2f GB/s",
+                    (double)done * (double)(state.row.block * state.row.batch) / (double)took_ns);
         }
     }
     fputs(state.is_terminal ? "" : "\n", stderr);
@@ -52,7 +54,8 @@ static void body(void *arg) {
     (void)arg;
     pthread_mutex_lock(&state.mutex);
     while (!state.is_ending) {
-        uint64_t at_ns = clock_now_ns() + (state.is_terminal ? TERMINAL_PERIOD_MS : LOG_PERIOD_MS) * NS_PER_MS;
+        uint64_t at_ns =
+            clock_now_ns() + (state.is_terminal ? TERMINAL_PERIOD_MS : LOG_PERIOD_MS) * NS_PER_MS;
         struct timespec at = {(time_t)(at_ns / NS_PER_S), (long)(at_ns % NS_PER_S)};
         int rc = 0;
 
@@ -83,7 +86,8 @@ bool progress_open(const struct bench_plan *plan) {
     return state.is_open;
 }
 
-void progress_case(size_t index, const struct bench_case *row, const char *phase, const uint64_t *counter, uint64_t total) {
+void progress_case(size_t index, const struct bench_case *row, const char *phase, const uint64_t *counter,
+                   uint64_t total) {
     pthread_mutex_lock(&state.mutex);
     state.index = index;
     state.row = *row;

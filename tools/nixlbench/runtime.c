@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define ROUNDS_PER_LOOK  64   /* idle calls between two looks at the channels */
+#define ROUNDS_PER_LOOK 64 /* idle calls between two looks at the channels */
 #define ROUNDS_UNTIL_YIELD 4096
 #define STOP_PATIENCE_MS 10000 /* after Ctrl-C: how long to wait for a peer that says nothing */
 
@@ -214,10 +214,11 @@ bool runtime_send(struct runtime *runtime, unsigned to, const void *data, size_t
         return send_frame(runtime, to, FRAME_TEXT, at, len);
     }
     if (len > FRAME_LIMIT) {
-        return runtime_fail(runtime, "a message of %zu bytes is longer than the ASIO runtime carries (%zu)", len,
-                            FRAME_LIMIT);
+        return runtime_fail(runtime, "a message of %zu bytes is longer than the ASIO runtime carries (%zu)",
+                            len, FRAME_LIMIT);
     }
-    return send_frame(runtime, to, FRAME_INT, &size, sizeof size) && send_frame(runtime, to, FRAME_TEXT, at, len);
+    return send_frame(runtime, to, FRAME_INT, &size, sizeof size) &&
+           send_frame(runtime, to, FRAME_TEXT, at, len);
 }
 
 bool runtime_recv(struct runtime *runtime, unsigned from, struct bytes *out) {
@@ -275,8 +276,9 @@ static bool await_barrier(struct runtime *runtime, unsigned from, const char *na
     }
     same = strcmp(frame->bytes, name) == 0;
     if (!same) {
-        runtime_fail(runtime, "process %u is at barrier \"%.100s\", this one at \"%s\": do both have the same flags?", from,
-                     frame->bytes, name);
+        runtime_fail(runtime,
+                     "process %u is at barrier \"%.100s\", this one at \"%s\": do both have the same flags?",
+                     from, frame->bytes, name);
     }
     free(frame);
     return same;

@@ -59,8 +59,10 @@ static bool accept_peer(struct runtime *runtime, int listener, const char *where
             }
         }
     }
-    return runtime_fail(runtime, stop_requested() ? "interrupted while waiting at %s"
-                                                  : "nobody connected to %s within 25 seconds", where);
+    return runtime_fail(runtime,
+                        stop_requested() ? "interrupted while waiting at %s"
+                                         : "nobody connected to %s within 25 seconds",
+                        where);
 }
 
 static bool connect_peer(struct runtime *runtime, const struct addrinfo *at, const char *where) {

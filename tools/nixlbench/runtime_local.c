@@ -33,7 +33,8 @@ static bool make_sockets(struct runtime *runtime, int *fds, unsigned size) {
             int pair[2];
 
             if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
-                return runtime_fail(runtime, "socket pair for processes %u and %u: %s", i, j, strerror(errno));
+                return runtime_fail(runtime, "socket pair for processes %u and %u: %s", i, j,
+                                    strerror(errno));
             }
             fds[i * size + j] = pair[0];
             fds[j * size + i] = pair[1];
@@ -53,7 +54,8 @@ static void close_sockets(int *fds, unsigned size, unsigned but_of) {
 }
 
 /* In the child, between fork and exec. */
-static void become(char *const *argv, const char *variable, const int *fds, unsigned size, unsigned rank, pid_t parent) {
+static void become(char *const *argv, const char *variable, const int *fds, unsigned size, unsigned rank,
+                   pid_t parent) {
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -76,14 +78,15 @@ static void become(char *const *argv, const char *variable, const int *fds, unsi
     _exit(127);
 }
 
-static bool start_children(struct runtime *runtime, const struct bench_plan *plan, char *const *argv, const int *fds) {
+static bool start_children(struct runtime *runtime, const struct bench_plan *plan, char *const *argv,
+                           const int *fds) {
     unsigned size = runtime->size;
     pid_t parent = getpid();
 
     for (unsigned rank = 1; rank < size; rank++) {
         char variable[512];
-        int len = snprintf(variable, sizeof variable, LOCAL_VARIABLE "=%u %u %ld %" PRIu64, rank, size, (long)parent,
-                           plan->buffer_size);
+        int len = snprintf(variable, sizeof variable, LOCAL_VARIABLE "=%u %u %ld %" PRIu64, rank, size,
+                           (long)parent, plan->buffer_size);
         pid_t pid;
 
         for (unsigned j = 0; j < size; j++) {
@@ -95,7 +98,8 @@ static bool start_children(struct runtime *runtime, const struct bench_plan *pla
             become(argv, variable, fds, size, rank, parent);
         }
         if (pid < 0) {
-            return runtime_fail(runtime, "process %u of %u could not be started: %s", rank, size, strerror(errno));
+            return runtime_fail(runtime, "process %u of %u could not be started: %s", rank, size,
+                                strerror(errno));
         }
         runtime->children[rank] = pid;
     }
@@ -110,7 +114,8 @@ static bool join_parent(struct runtime *runtime) {
     uint64_t buffer_size;
     int used;
 
-    if (text == NULL || sscanf(text, "%u %u %ld %" SCNu64 "%n", &rank, &size, &parent, &buffer_size, &used) != 4 ||
+    if (text == NULL ||
+        sscanf(text, "%u %u %ld %" SCNu64 "%n", &rank, &size, &parent, &buffer_size, &used) != 4 ||
         size < 2 || size > LOCAL_MAX_PROCESSES || rank == 0 || rank >= size) {
         return runtime_fail(runtime, LOCAL_VARIABLE " is set, but not by nixlbench");
     }
@@ -135,7 +140,8 @@ bool runtime_is_local_child(uint64_t *buffer_size) {
     const char *text = getenv(LOCAL_VARIABLE);
     long parent;
 
-    return text != NULL && sscanf(text, "%*u %*u %ld %" SCNu64, &parent, buffer_size) == 2 && parent == (long)getppid();
+    return text != NULL && sscanf(text, "%*u %*u %ld %" SCNu64, &parent, buffer_size) == 2 &&
+           parent == (long)getppid();
 }
 
 bool runtime_open_local(struct runtime *runtime, const struct bench_plan *plan, char *const *argv) {

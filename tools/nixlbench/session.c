@@ -68,7 +68,8 @@ static const struct nixl_option_info *find_option(const struct nixl_plugin_info 
 }
 
 /* False when the backend has no such option. */
-static bool add_param(struct param_set *set, const char *name, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static bool add_param(struct param_set *set, const char *name, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 static bool add_param(struct param_set *set, const char *name, const char *fmt, ...) {
     va_list args;
@@ -146,7 +147,8 @@ static bool open_backend(struct session *session) {
     }
     set.plugin = plugin;
     ok = session->plan->is_storage ? storage_params(session, &set) : network_params(session, &set);
-    if (ok && nixl_backend_create(session->agent, type, set.items, set.count, &session->backend) != NIXL_SUCCESS) {
+    if (ok &&
+        nixl_backend_create(session->agent, type, set.items, set.count, &session->backend) != NIXL_SUCCESS) {
         ok = session_fail(session, "%s", nixl_error());
     }
     nixl_free(plugin);
@@ -198,7 +200,8 @@ static bool register_buffers(struct session *session) {
     }
     status = nixl_mem_register(session->agent, &list, &options);
     free(descs);
-    return status == NIXL_SUCCESS || session_fail(session, "register %zu bytes: %s", memory->device_bytes, nixl_error());
+    return status == NIXL_SUCCESS ||
+           session_fail(session, "register %zu bytes: %s", memory->device_bytes, nixl_error());
 }
 
 static void find_partners(struct session *session) {
@@ -226,7 +229,8 @@ static bool send_metadata(struct session *session) {
         return session_fail(session, "%s", nixl_error());
     }
     for (unsigned i = 0; i < session->runtime->size && ok; i++) {
-        ok = !session->is_partner[i] || runtime_send(session->runtime, i, blob, len) || session_runtime_failed(session);
+        ok = !session->is_partner[i] || runtime_send(session->runtime, i, blob, len) ||
+             session_runtime_failed(session);
     }
     nixl_free(blob);
     return ok;
@@ -246,7 +250,8 @@ static bool receive_metadata(struct session *session) {
         }
         if (!runtime_recv(session->runtime, i, &blob)) {
             ok = session_runtime_failed(session);
-        } else if (nixl_metadata_load(session->agent, blob.data, blob.len, &session->peers[i]) != NIXL_SUCCESS) {
+        } else if (nixl_metadata_load(session->agent, blob.data, blob.len, &session->peers[i]) !=
+                   NIXL_SUCCESS) {
             ok = session_fail(session, "metadata of process %u: %s", i, nixl_error());
         }
     }
@@ -294,7 +299,8 @@ bool session_open(struct session *session) {
         return false;
     }
     /* With reregister_mem the local blocks are registered in each iteration and nowhere else. */
-    if (!(session->role == ROLE_INITIATOR && session->plan->config->reregister_mem) && !register_buffers(session)) {
+    if (!(session->role == ROLE_INITIATOR && session->plan->config->reregister_mem) &&
+        !register_buffers(session)) {
         return false;
     }
     if (session->plan->is_storage) {
@@ -317,7 +323,8 @@ void session_close(struct session *session) {
     nixl_agent_destroy(session->agent);
     session->agent = NULL;
     memory_close(&session->memory);
-    for (unsigned i = 0; session->peers != NULL && session->runtime->channels != NULL && i < session->runtime->size; i++) {
+    for (unsigned i = 0;
+         session->peers != NULL && session->runtime->channels != NULL && i < session->runtime->size; i++) {
         nixl_free(session->peers[i]);
     }
     free(session->peers);
@@ -387,7 +394,8 @@ bool session_lanes_run(struct session *session, struct lane *lanes, uint64_t ite
     return session_fail(session, "a thread failed");
 }
 
-void session_case_message(const struct session *session, const struct lane *lanes, struct case_message *message) {
+void session_case_message(const struct session *session, const struct lane *lanes,
+                          struct case_message *message) {
     memset(message, 0, sizeof *message);
     message->is_initiator = 1;
     message->start_ns = UINT64_MAX;
@@ -410,7 +418,8 @@ void session_case_message(const struct session *session, const struct lane *lane
     snprintf(message->transport, sizeof message->transport, "%s", lanes[0].transport);
 }
 
-void session_result(const struct bench_case *row, const struct case_message *sum, struct bench_result *result) {
+void session_result(const struct bench_case *row, const struct case_message *sum,
+                    struct bench_result *result) {
     memset(result, 0, sizeof *result);
     result->row = *row;
     result->requests = sum->requests;

@@ -32,10 +32,10 @@ struct session {
     struct bench_memory memory;
     struct nixl_agent *agent;
     struct nixl_backend *backend;
-    char **peers;         /* names of the other processes' agents, by rank; NULL: nothing to do with it */
-    bool *is_partner;     /* by rank: this process transfers with it */
-    uint64_t notified;    /* notifications taken in this phase */
-    uint64_t counter;     /* iterations done, for the progress line */
+    char **peers;      /* names of the other processes' agents, by rank; NULL: nothing to do with it */
+    bool *is_partner;  /* by rank: this process transfers with it */
+    uint64_t notified; /* notifications taken in this phase */
+    uint64_t counter;  /* iterations done, for the progress line */
     struct storage *storage;
     bool is_crowded; /* more threads spin on this machine than it has processors */
     bool is_interrupted;
@@ -69,9 +69,11 @@ void session_lanes_free(struct session *session, struct lane *lanes);
 /* Runs the lanes; their first error becomes the session's. */
 bool session_lanes_run(struct session *session, struct lane *lanes, uint64_t iterations, bool is_measured);
 /* This process's sums. */
-void session_case_message(const struct session *session, const struct lane *lanes, struct case_message *message);
+void session_case_message(const struct session *session, const struct lane *lanes,
+                          struct case_message *message);
 /* From sums to a row; percentiles are left to the caller. */
-void session_result(const struct bench_case *row, const struct case_message *sum, struct bench_result *result);
+void session_result(const struct bench_case *row, const struct case_message *sum,
+                    struct bench_result *result);
 /* All threads' samples in one place: prep, post, tx. */
 bool session_merge_samples(struct session *session, const struct lane *lanes, struct samples samples[3]);
 /* The seed of a case's pattern: 0 (constants) unless bytes are checked and both ends are ours. Phase 0 is warm-up, 1 is

@@ -21,8 +21,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FILE_MODE  0744
-#define CHUNK      ((size_t)1 << 20)
+#define FILE_MODE 0744
+#define CHUNK ((size_t)1 << 20)
 #define FILE_ALIGN UINT64_C(4096)
 
 struct bench_file {
@@ -49,7 +49,8 @@ static bool add_file(struct session *session, struct text name, bool is_generate
     bool has_folder = c->filepath[0] != '\0' && name.len != 0 && name.at[0] != '/';
 
     if (asprintf(&file->path, "%s%s%.*s", has_folder ? c->filepath : "",
-                 has_folder && c->filepath[strlen(c->filepath) - 1] != '/' ? "/" : "", (int)name.len, name.at) < 0) {
+                 has_folder && c->filepath[strlen(c->filepath) - 1] != '/' ? "/" : "", (int)name.len,
+                 name.at) < 0) {
         file->path = NULL;
         return session_fail(session, "out of memory");
     }
@@ -198,7 +199,8 @@ bool storage_open(struct session *session) {
     }
     /* Blocks go round the files, so no file gets more than its share rounded up to whole blocks. */
     bytes = plan->random != RANDOM_NONE ? plan->buffer_size : plan->needed_size;
-    storage->file_bytes = (bytes / storage->count + plan->config->max_block_size + FILE_ALIGN - 1) / FILE_ALIGN * FILE_ALIGN;
+    storage->file_bytes =
+        (bytes / storage->count + plan->config->max_block_size + FILE_ALIGN - 1) / FILE_ALIGN * FILE_ALIGN;
     for (size_t i = 0; i < storage->count; i++) {
         if (!prefill(session, &storage->files[i])) {
             return false;
@@ -244,7 +246,8 @@ static uint64_t next_random(uint64_t *state) {
 }
 
 /* A place for each of `count` blocks, all of them different: slot k is block k / files of file k % files. */
-static uint64_t *choose_slots(struct session *session, const struct bench_case *row, uint64_t count, uint64_t *state) {
+static uint64_t *choose_slots(struct session *session, const struct bench_case *row, uint64_t count,
+                              uint64_t *state) {
     struct storage *storage = session->storage;
     uint64_t slots = storage->file_bytes / row->block * storage->count;
     uint64_t *all;
@@ -268,7 +271,8 @@ static uint64_t *choose_slots(struct session *session, const struct bench_case *
 
 static bool fill_parts(struct session *session, const struct bench_case *row, struct lane *lanes) {
     struct storage *storage = session->storage;
-    uint64_t state = session->plan->config->randomize_location_mode_seed * 2 + 0x9e3779b97f4a7c15; /* never 0: odd */
+    uint64_t state =
+        session->plan->config->randomize_location_mode_seed * 2 + 0x9e3779b97f4a7c15; /* never 0: odd */
     uint64_t count = plan_pair_count(session->plan) * row->batch * row->depth * session->plan->threads;
     uint64_t *slots = choose_slots(session, row, count, &state);
     uint64_t k = 0;
@@ -312,7 +316,8 @@ static struct bench_file *file_of(struct session *session, uint64_t fd) {
 
 /* ---- Filling and comparing the files ---- */
 
-static bool fill_block(struct session *session, const struct nixl_desc *place, uint64_t position, uint64_t seed) {
+static bool fill_block(struct session *session, const struct nixl_desc *place, uint64_t position,
+                       uint64_t seed) {
     struct bench_file *file = file_of(session, place->dev);
 
     for (uint64_t at = 0; at < place->len; at += CHUNK) {
@@ -327,7 +332,8 @@ static bool fill_block(struct session *session, const struct nixl_desc *place, u
     return true;
 }
 
-static bool check_block(struct session *session, const struct nixl_desc *place, uint64_t position, uint64_t seed) {
+static bool check_block(struct session *session, const struct nixl_desc *place, uint64_t position,
+                        uint64_t seed) {
     struct bench_file *file = file_of(session, place->dev);
     uint8_t *chunk = session->storage->chunk;
 
@@ -350,7 +356,8 @@ static bool check_block(struct session *session, const struct nixl_desc *place, 
         }
         wrong = pattern_check(chunk, len, position + at, seed, PATTERN_INITIATOR);
         if (wrong < len) {
-            return session_fail(session, "consistency check failed: %s at %" PRIu64 " is 0x%02x, must be 0x%02x",
+            return session_fail(session,
+                                "consistency check failed: %s at %" PRIu64 " is 0x%02x, must be 0x%02x",
                                 file->path, place->addr + at + wrong, chunk[wrong],
                                 pattern_byte(position + at + wrong, seed, PATTERN_INITIATOR));
         }
@@ -359,7 +366,8 @@ static bool check_block(struct session *session, const struct nixl_desc *place, 
 }
 
 /* Every block of the lanes' lists, with its place in the pattern. */
-static bool each_block(struct session *session, const struct bench_case *row, struct lane *lanes, uint64_t seed,
+static bool each_block(struct session *session, const struct bench_case *row, struct lane *lanes,
+                       uint64_t seed,
                        bool (*visit)(struct session *, const struct nixl_desc *, uint64_t, uint64_t)) {
     for (unsigned t = 0; t < session->plan->threads; t++) {
         const struct lane_part *p = &lanes[t].parts[0];
@@ -375,7 +383,8 @@ static bool each_block(struct session *session, const struct bench_case *row, st
 }
 
 /* The side that the bytes come from gets the phase's pattern; the other one is wiped before the first phase. */
-static bool fill_source(struct session *session, const struct bench_case *row, struct lane *lanes, uint64_t seed) {
+static bool fill_source(struct session *session, const struct bench_case *row, struct lane *lanes,
+                        uint64_t seed) {
     if (row->op == NIXL_WRITE) {
         memory_fill(&session->memory, row, seed);
         return true;
@@ -403,7 +412,8 @@ static bool run_phases(struct session *session, size_t index, struct lane *lanes
     if (row->warmup != 0 && !session_lanes_run(session, lanes, row->warmup, false)) {
         return false;
     }
-    if (session_seed(session, index, 1) != 0 && !fill_source(session, row, lanes, session_seed(session, index, 1))) {
+    if (session_seed(session, index, 1) != 0 &&
+        !fill_source(session, row, lanes, session_seed(session, index, 1))) {
         return false;
     }
     __atomic_store_n(&session->counter, 0, __ATOMIC_RELAXED);

@@ -7,11 +7,11 @@
 #include <math.h>
 #include <string.h>
 
-#define WIDTH  560.0
+#define WIDTH 560.0
 #define HEIGHT 320.0
-#define LEFT   58.0
-#define RIGHT  16.0
-#define TOP    44.0
+#define LEFT 58.0
+#define RIGHT 16.0
+#define TOP 44.0
 #define BOTTOM 64.0
 #define LEGEND_ROW 16.0
 
@@ -66,7 +66,8 @@ static double to_y(const struct frame_of *f, double y) {
 }
 
 static struct frame_of frame_data(const struct svg_plot *plot) {
-    struct frame_of f = {INFINITY, -INFINITY, plot->is_log ? INFINITY : 0, plot->is_log ? -INFINITY : 0, plot->is_log};
+    struct frame_of f = {INFINITY, -INFINITY, plot->is_log ? INFINITY : 0, plot->is_log ? -INFINITY : 0,
+                         plot->is_log};
 
     for (size_t i = 0; i < plot->count; i++) {
         for (size_t k = 0; k < plot->lines[i].count; k++) {
@@ -110,10 +111,13 @@ static void y_axis(const struct frame_of *f, FILE *out) {
     for (double v = f->y0; v <= f->y1 + step / 1e6; v += step) {
         double value = f->is_log ? pow(10, v) : v;
         double y = to_y(f, value);
+        char label[32];
 
-        fprintf(out, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#eaeef2\"/>"
-                     "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%g</text>\n",
-                LEFT, y, WIDTH - RIGHT, y, LEFT - 8, y + 4, value);
+        snprintf(label, sizeof label, value >= 1e5 ? "%.0f" : "%g", value);
+        fprintf(out,
+                "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#eaeef2\"/>"
+                "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
+                LEFT, y, WIDTH - RIGHT, y, LEFT - 8, y + 4, label);
     }
 }
 
@@ -129,12 +133,13 @@ static void x_axis(const struct frame_of *f, FILE *out) {
             continue;
         }
         text_size(size, sizeof size, k >= 0 ? UINT64_C(1) << k : 0);
-        fprintf(out, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#8c959f\"/>"
-                     "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n",
+        fprintf(out,
+                "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#8c959f\"/>"
+                "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n",
                 x, HEIGHT - BOTTOM, x, HEIGHT - BOTTOM + 4, x, HEIGHT - BOTTOM + 18, size);
     }
-    fprintf(out, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#8c959f\"/>\n", LEFT, HEIGHT - BOTTOM,
-            WIDTH - RIGHT, HEIGHT - BOTTOM);
+    fprintf(out, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"#8c959f\"/>\n", LEFT,
+            HEIGHT - BOTTOM, WIDTH - RIGHT, HEIGHT - BOTTOM);
 }
 
 static void draw_line(const struct frame_of *f, const struct svg_line *line, size_t index, FILE *out) {
@@ -147,8 +152,10 @@ static void draw_line(const struct frame_of *f, const struct svg_line *line, siz
     }
     fputs("\"/>\n", out);
     for (size_t k = 0; k < line->count; k++) {
-        fprintf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"><title>%s: %.0f B, %.6g</title></circle>\n",
-                to_x(f, line->x[k]), to_y(f, line->y[k]), colour, line->name, line->x[k], line->y[k]);
+        fprintf(
+            out,
+            "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"><title>%s: %.0f B, %.6g</title></circle>\n",
+            to_x(f, line->x[k]), to_y(f, line->y[k]), colour, line->name, line->x[k], line->y[k]);
     }
 }
 
@@ -169,8 +176,9 @@ static double legend(const struct svg_plot *plot, FILE *out) {
             x += width;
             continue;
         }
-        fprintf(out, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"3\"%s/>"
-                     "<text x=\"%.1f\" y=\"%.1f\">%s</text>\n",
+        fprintf(out,
+                "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"3\"%s/>"
+                "<text x=\"%.1f\" y=\"%.1f\">%s</text>\n",
                 x, y - 4, x + 18, y - 4, colours[i % (sizeof colours / sizeof colours[0])],
                 i >= sizeof colours / sizeof colours[0] ? " stroke-dasharray=\"5 3\"" : "", x + 24, y,
                 plot->lines[i].name);
@@ -182,10 +190,12 @@ static double legend(const struct svg_plot *plot, FILE *out) {
 void svg_plot_write(const struct svg_plot *plot, FILE *out) {
     struct frame_of f = frame_data(plot);
 
-    fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"%s\" "
-                 "font-family=\"system-ui,sans-serif\" font-size=\"12\" fill=\"#57606a\">\n"
-                 "<text x=\"%.0f\" y=\"24\" font-size=\"14\" font-weight=\"600\" fill=\"#1b1f24\">%s</text>\n",
-            WIDTH, HEIGHT + legend(plot, NULL), plot->title, LEFT - 42, plot->title);
+    fprintf(
+        out,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" aria-label=\"%s\" "
+        "font-family=\"system-ui,sans-serif\" font-size=\"12\" fill=\"#57606a\">\n"
+        "<text x=\"%.0f\" y=\"24\" font-size=\"14\" font-weight=\"600\" fill=\"#1b1f24\">%s</text>\n",
+        WIDTH, HEIGHT + legend(plot, NULL), plot->title, LEFT - 42, plot->title);
     y_axis(&f, out);
     x_axis(&f, out);
     for (size_t i = 0; i < plot->count; i++) {

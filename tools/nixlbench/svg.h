@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#define SVG_MAX_LINES  12
+#define SVG_MAX_LINES 12
 #define SVG_MAX_POINTS 64
 
 struct svg_line {

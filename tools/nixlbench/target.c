@@ -50,7 +50,8 @@ static bool await_notifications(struct session *session, uint64_t expected, bool
             continue;
         }
         if (is_over && clock_coarse_ns() - last_ns > NOTIFY_PATIENCE_MS * NS_PER_MS) {
-            return session_fail(session, "only %" PRIu64 " of %" PRIu64 " notifications have arrived", seen, expected);
+            return session_fail(session, "only %" PRIu64 " of %" PRIu64 " notifications have arrived", seen,
+                                expected);
         }
         if (!is_over && runtime_has_message(session->runtime, 0) && session->runtime->channels[0].is_closed &&
             session->runtime->channels[0].first == NULL) {
@@ -126,7 +127,8 @@ bool target_case(struct session *session, size_t index, bool *go_on) {
         return false;
     }
     if (session->plan->config->check_consistency && row->op == NIXL_WRITE && !session->is_interrupted &&
-        !memory_check(&session->memory, row, session_seed(session, index, 1), message.error, sizeof message.error)) {
+        !memory_check(&session->memory, row, session_seed(session, index, 1), message.error,
+                      sizeof message.error)) {
         if (!runtime_is_own(session->runtime)) {
             return session_fail(session, "%s", message.error);
         }

@@ -10,11 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DRAIN_MS   2000 /* after Ctrl-C: how long requests in flight may still take */
+#define DRAIN_MS 2000 /* after Ctrl-C: how long requests in flight may still take */
 #define RELEASE_MS 10000
 
 /* What lanes that run together look at: an error of one ends them all. */
-enum { GO_WAIT, GO_RUN, GO_HOME };
+enum {
+    GO_WAIT,
+    GO_RUN,
+    GO_HOME
+};
 
 static bool lane_fail(struct lane *lane, const char *fmt, ...) __attribute__((format(printf, 2, 3), cold));
 
@@ -45,11 +49,13 @@ bool lane_prepare(struct lane *lane) {
         }
     }
     return samples_reserve(&lane->prep, (size_t)lane->iterations + lane->depth) &&
-           samples_reserve(&lane->post, (size_t)lane->iterations) && samples_reserve(&lane->tx, (size_t)lane->iterations);
+           samples_reserve(&lane->post, (size_t)lane->iterations) &&
+           samples_reserve(&lane->tx, (size_t)lane->iterations);
 }
 
 /* The piece of a part that a slot transfers. */
-static struct nixl_list piece(const struct lane *lane, const struct lane_slot *slot, size_t part, bool remote) {
+static struct nixl_list piece(const struct lane *lane, const struct lane_slot *slot, size_t part,
+                              bool remote) {
     const struct lane_part *p = &lane->parts[part];
     size_t per_slot = p->count / lane->depth;
     size_t at = (size_t)(slot - lane->slots) * per_slot;
@@ -99,7 +105,8 @@ static bool slot_deregister(struct lane *lane, struct lane_slot *slot) {
         struct nixl_list remote = piece(lane, slot, i, true);
 
         if (nixl_mem_deregister(lane->agent, &local, &options) != NIXL_SUCCESS ||
-            (is_storage_part(lane, i) && nixl_mem_deregister(lane->agent, &remote, &options) != NIXL_SUCCESS)) {
+            (is_storage_part(lane, i) &&
+             nixl_mem_deregister(lane->agent, &remote, &options) != NIXL_SUCCESS)) {
             return lane_fail(lane, "deregister: %s", nixl_error());
         }
     }
@@ -125,14 +132,15 @@ static bool part_make(struct lane *lane, struct lane_slot *slot, size_t i) {
     if (slot->local_lists[i] == NULL) {
         status = nixl_dlist_prepare(lane->agent, NULL, &local, &options, &slot->local_lists[i]);
         if (status == NIXL_SUCCESS) {
-            status = nixl_dlist_prepare(lane->agent, lane->parts[i].peer, &remote, &options, &slot->remote_lists[i]);
+            status = nixl_dlist_prepare(lane->agent, lane->parts[i].peer, &remote, &options,
+                                        &slot->remote_lists[i]);
         }
         if (status != NIXL_SUCCESS) {
             return lane_fail(lane, "prepare a list: %s", nixl_error());
         }
     }
-    status = nixl_xfer_make(lane->agent, lane->op, slot->local_lists[i], NULL, slot->remote_lists[i], NULL, local.count,
-                            &options, &slot->xfers[i]);
+    status = nixl_xfer_make(lane->agent, lane->op, slot->local_lists[i], NULL, slot->remote_lists[i], NULL,
+                            local.count, &options, &slot->xfers[i]);
     return status == NIXL_SUCCESS || lane_fail(lane, "make a request: %s", nixl_error());
 }
 
@@ -160,7 +168,8 @@ static bool release(struct lane *lane, struct nixl_xfer **xfer) {
 
     while (nixl_xfer_release(*xfer) == NIXL_ERR_REPOST_ACTIVE) {
         if (clock_coarse_ns() > deadline) {
-            return lane_fail(lane, "a request did not end within %d s of its cancellation", RELEASE_MS / 1000);
+            return lane_fail(lane, "a request did not end within %d s of its cancellation",
+                             RELEASE_MS / 1000);
         }
         nixl_agent_progress(lane->agent);
     }
@@ -188,10 +197,12 @@ static void slot_end(struct lane *lane, struct lane_slot *slot) {
     slot->in_flight = false;
 }
 
-static bool request_failed(struct lane *lane, const struct nixl_xfer *xfer, nixl_status_t status, const char *what) {
+static bool request_failed(struct lane *lane, const struct nixl_xfer *xfer, nixl_status_t status,
+                           const char *what) {
     const char *words = nixl_xfer_error(xfer);
 
-    return lane_fail(lane, "%s: %s: %s", what, nixl_status_string(status), words[0] != '\0' ? words : nixl_error());
+    return lane_fail(lane, "%s: %s: %s", what, nixl_status_string(status),
+                     words[0] != '\0' ? words : nixl_error());
 }
 
 static bool slot_post(struct lane *lane, struct lane_slot *slot) {

@@ -24,7 +24,7 @@ struct lane_part {
 struct lane_slot {
     struct nixl_xfer **xfers; /* one a part, NULL when not made */
     struct nixl_dlist **local_lists, **remote_lists;
-    unsigned pending;  /* requests not done yet */
+    unsigned pending;   /* requests not done yet */
     uint64_t posted_ns; /* when post returned */
     bool in_flight, is_registered;
 };
@@ -42,11 +42,11 @@ struct lane {
     bool notify; /* each request tells its target when it is done */
     uint64_t iterations;
     uint64_t *progress; /* counts iterations done; shared by all lanes */
-    uint32_t *go; /* lanes_run(): begin together, end together */
+    uint32_t *go;       /* lanes_run(): begin together, end together */
     /* Written by the run. */
     struct samples prep, post, tx;
     uint64_t done, start_ns, end_ns;
-    bool is_measured; /* keep samples */
+    bool is_measured;  /* keep samples */
     bool is_cut_short; /* interrupted before all iterations were done */
     char transport[128];
     char error[768]; /* "" when all went well */

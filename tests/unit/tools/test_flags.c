@@ -8,27 +8,79 @@ static char error[512];
 static const struct {
     const char *name, *value;
 } reference[] = {
-    {"config_file", ""}, {"benchmark_group", "default"}, {"runtime_type", "ETCD"}, {"worker_type", "nixl"},
-    {"backend", "UCX"}, {"initiator_seg_type", "DRAM"}, {"target_seg_type", "DRAM"}, {"scheme", "pairwise"},
-    {"mode", "SG"}, {"op_type", "WRITE"}, {"check_consistency", "0"}, {"total_buffer_size", "8589934592"},
-    {"start_block_size", "4096"}, {"max_block_size", "67108864"}, {"start_batch_size", "1"},
-    {"max_batch_size", "1"}, {"num_iter", "1000"}, {"recreate_xfer", "0"}, {"reregister_mem", "0"},
-    {"prepared_xfer", "0"}, {"pipeline_depth", "1"}, {"large_blk_iter_ftr", "16"}, {"warmup_iter", "100"},
-    {"num_threads", "1"}, {"num_initiator_dev", "1"}, {"num_target_dev", "1"}, {"enable_pt", "0"},
-    {"progress_threads", "0"}, {"enable_vmm", "0"}, {"use_hugepages", "0"}, {"filepath", ""},
-    {"filenames", ""}, {"num_files", "1"}, {"storage_enable_direct", "0"}, {"gds_batch_pool_size", "32"},
-    {"gds_batch_limit", "128"}, {"gds_mt_num_threads", "1"}, {"device_list", "all"}, {"etcd_endpoints", ""},
-    {"asio_address", "127.0.0.1"}, {"asio_port", "12345"}, {"randomize_location_mode", "none"},
-    {"randomize_location_mode_seed", "0"}, {"posix_api_type", "AIO"}, {"posix_ios_pool_size", "65536"},
-    {"posix_kernel_queue_size", "256"}, {"gpunetio_device_list", "0"}, {"gpunetio_oob_list", ""},
-    {"obj_access_key", ""}, {"obj_secret_key", ""}, {"obj_session_token", ""}, {"obj_bucket_name", ""},
-    {"obj_scheme", "http"}, {"obj_region", "eu-central-1"}, {"obj_use_virtual_addressing", "0"},
-    {"obj_endpoint_override", ""}, {"obj_req_checksum", "supported"}, {"obj_ca_bundle", ""},
-    {"obj_crt_min_limit", "0"}, {"obj_accelerated_enable", "0"}, {"obj_accelerated_type", ""},
-    {"azure_blob_account_url", ""}, {"azure_blob_container_name", ""}, {"azure_blob_connection_string", ""},
-    {"infinia_config_file", ""}, {"hf3fs_iopool_size", "64"}, {"gusli_client_name", "NIXLBench"},
-    {"gusli_max_simultaneous_requests", "32"}, {"gusli_config_file", ""}, {"gusli_device_byte_offsets", ""},
-    {"gusli_device_security", ""}, {"gusli_try_use_uring", "0"}, {"use_device_api", "0"},
+    {"config_file", ""},
+    {"benchmark_group", "default"},
+    {"runtime_type", "ETCD"},
+    {"worker_type", "nixl"},
+    {"backend", "UCX"},
+    {"initiator_seg_type", "DRAM"},
+    {"target_seg_type", "DRAM"},
+    {"scheme", "pairwise"},
+    {"mode", "SG"},
+    {"op_type", "WRITE"},
+    {"check_consistency", "0"},
+    {"total_buffer_size", "8589934592"},
+    {"start_block_size", "4096"},
+    {"max_block_size", "67108864"},
+    {"start_batch_size", "1"},
+    {"max_batch_size", "1"},
+    {"num_iter", "1000"},
+    {"recreate_xfer", "0"},
+    {"reregister_mem", "0"},
+    {"prepared_xfer", "0"},
+    {"pipeline_depth", "1"},
+    {"large_blk_iter_ftr", "16"},
+    {"warmup_iter", "100"},
+    {"num_threads", "1"},
+    {"num_initiator_dev", "1"},
+    {"num_target_dev", "1"},
+    {"enable_pt", "0"},
+    {"progress_threads", "0"},
+    {"enable_vmm", "0"},
+    {"use_hugepages", "0"},
+    {"filepath", ""},
+    {"filenames", ""},
+    {"num_files", "1"},
+    {"storage_enable_direct", "0"},
+    {"gds_batch_pool_size", "32"},
+    {"gds_batch_limit", "128"},
+    {"gds_mt_num_threads", "1"},
+    {"device_list", "all"},
+    {"etcd_endpoints", ""},
+    {"asio_address", "127.0.0.1"},
+    {"asio_port", "12345"},
+    {"randomize_location_mode", "none"},
+    {"randomize_location_mode_seed", "0"},
+    {"posix_api_type", "AIO"},
+    {"posix_ios_pool_size", "65536"},
+    {"posix_kernel_queue_size", "256"},
+    {"gpunetio_device_list", "0"},
+    {"gpunetio_oob_list", ""},
+    {"obj_access_key", ""},
+    {"obj_secret_key", ""},
+    {"obj_session_token", ""},
+    {"obj_bucket_name", ""},
+    {"obj_scheme", "http"},
+    {"obj_region", "eu-central-1"},
+    {"obj_use_virtual_addressing", "0"},
+    {"obj_endpoint_override", ""},
+    {"obj_req_checksum", "supported"},
+    {"obj_ca_bundle", ""},
+    {"obj_crt_min_limit", "0"},
+    {"obj_accelerated_enable", "0"},
+    {"obj_accelerated_type", ""},
+    {"azure_blob_account_url", ""},
+    {"azure_blob_container_name", ""},
+    {"azure_blob_connection_string", ""},
+    {"infinia_config_file", ""},
+    {"hf3fs_iopool_size", "64"},
+    {"gusli_client_name", "NIXLBench"},
+    {"gusli_max_simultaneous_requests", "32"},
+    {"gusli_config_file", ""},
+    {"gusli_device_byte_offsets", ""},
+    {"gusli_device_security", ""},
+    {"gusli_try_use_uring", "0"},
+    {"use_device_api", "0"},
 };
 
 static void all_flags_of_the_reference_are_there_with_their_defaults(void **state) {
@@ -39,7 +91,8 @@ static void all_flags_of_the_reference_are_there_with_their_defaults(void **stat
     assert_true(options_of(&options, error, sizeof error, NULL));
     for (size_t i = 0; i < COUNT(reference); i++) {
         assert_string_equal(bench_flags[i].name, reference[i].name);
-        assert_string_equal(flag_show(&options.config, &bench_flags[i], number, sizeof number), reference[i].value);
+        assert_string_equal(flag_show(&options.config, &bench_flags[i], number, sizeof number),
+                            reference[i].value);
         assert_int_equal(options_source(&options, reference[i].name), FLAG_FROM_DEFAULT);
     }
     options_free(&options);
@@ -48,7 +101,8 @@ static void all_flags_of_the_reference_are_there_with_their_defaults(void **stat
 static void a_value_follows_or_is_joined_by_an_equals_sign(void **state) {
     struct bench_options options;
 
-    assert_true(options_of(&options, error, sizeof error, "--num_iter", "7", "--backend=POSIX", "-num_threads", "3", NULL));
+    assert_true(options_of(&options, error, sizeof error, "--num_iter", "7", "--backend=POSIX",
+                           "-num_threads", "3", NULL));
     assert_int_equal(options.config.num_iter, 7);
     assert_int_equal(options.config.num_threads, 3);
     assert_string_equal(options.config.backend, "POSIX");
@@ -59,7 +113,8 @@ static void a_value_follows_or_is_joined_by_an_equals_sign(void **state) {
 static void hyphens_and_underscores_are_alike(void **state) {
     struct bench_options options;
 
-    assert_true(options_of(&options, error, sizeof error, "--start-block_size=512", "--check-consistency", NULL));
+    assert_true(
+        options_of(&options, error, sizeof error, "--start-block_size=512", "--check-consistency", NULL));
     assert_int_equal(options.config.start_block_size, 512);
     assert_true(options.config.check_consistency);
     options_free(&options);
@@ -70,9 +125,9 @@ static void booleans_are_switched_and_take_values(void **state) {
         const char *first, *second;
         bool expected;
     } forms[] = {
-        {"--enable_pt", NULL, true},           {"--enable_pt=false", NULL, false}, {"--enable_pt", "True", true},
-        {"--enable_pt", "0", false},           {"--noenable_pt", NULL, false},     {"--no-enable-pt", NULL, false},
-        {"--enable_pt=t", NULL, true},         {"--enable_pt=F", NULL, false},     {"--enable-pt=yes", NULL, true},
+        {"--enable_pt", NULL, true},   {"--enable_pt=false", NULL, false}, {"--enable_pt", "True", true},
+        {"--enable_pt", "0", false},   {"--noenable_pt", NULL, false},     {"--no-enable-pt", NULL, false},
+        {"--enable_pt=t", NULL, true}, {"--enable_pt=F", NULL, false},     {"--enable-pt=yes", NULL, true},
     };
 
     for (size_t i = 0; i < COUNT(forms); i++) {
@@ -97,7 +152,8 @@ static void a_flag_after_a_switch_is_not_its_value(void **state) {
 static void sizes_may_have_a_unit(void **state) {
     struct bench_options options;
 
-    assert_true(options_of(&options, error, sizeof error, "--max_block_size=16M", "--total_buffer_size", "2G", NULL));
+    assert_true(
+        options_of(&options, error, sizeof error, "--max_block_size=16M", "--total_buffer_size", "2G", NULL));
     assert_int_equal(options.config.max_block_size, 16777216);
     assert_int_equal(options.config.total_buffer_size, UINT64_C(2147483648));
     options_free(&options);
@@ -148,7 +204,8 @@ static void the_file_beats_the_default_and_the_command_line_beats_the_file(void 
     struct bench_options options;
 
     assert_true(options_of(&options, error, sizeof error, "--num_iter=5", NULL));
-    assert_true(read_toml(&options, "num_iter = 9\nwarmup_iter = 3\nbackend = \"POSIX\"\nenable_pt = true\n"));
+    assert_true(
+        read_toml(&options, "num_iter = 9\nwarmup_iter = 3\nbackend = \"POSIX\"\nenable_pt = true\n"));
     assert_int_equal(options.config.num_iter, 5);
     assert_int_equal(options.config.warmup_iter, 3);
     assert_string_equal(options.config.backend, "POSIX");
@@ -196,8 +253,9 @@ static void secrets_are_never_shown(void **state) {
 
         snprintf(argument, sizeof argument, "--%s=hunter2", secrets[i]);
         assert_true(options_of(&options, error, sizeof error, argument, NULL));
-        assert_string_equal(flag_show(&options.config, flag_find(secrets[i], strlen(secrets[i])), number, sizeof number),
-                            "(hidden)");
+        assert_string_equal(
+            flag_show(&options.config, flag_find(secrets[i], strlen(secrets[i])), number, sizeof number),
+            "(hidden)");
         options_free(&options);
     }
 }

@@ -69,7 +69,8 @@ static void what_cannot_be_served_is_refused_in_words(void **state) {
         {"--enable_vmm", NULL, "enable_vmm"},
         {"--backend=GDS", NULL, "GDS"},
         {"--backend=OBJ", NULL, "OBJ"},
-        {"--start_block_size=8192", "--max_block_size=4096", "start_block_size 8192 is above max_block_size 4096"},
+        {"--start_block_size=8192", "--max_block_size=4096",
+         "start_block_size 8192 is above max_block_size 4096"},
         {"--start_batch_size=8", "--max_batch_size=4", "start_batch_size 8 is above max_batch_size 4"},
         {"--reregister_mem", "--prepared_xfer", "exclude each other"},
         {"--num_initiator_dev=2", NULL, "must be equal"},
@@ -128,7 +129,8 @@ static void reregistering_makes_a_request_each_time(void **state) {
 }
 
 static void blocks_and_batches_double_and_large_blocks_get_fewer_iterations(void **state) {
-    assert_true(MAKE("--start_block_size=524288", "--max_block_size=3M", "--max_batch_size=3", "--num_threads=2"));
+    assert_true(
+        MAKE("--start_block_size=524288", "--max_block_size=3M", "--max_batch_size=3", "--num_threads=2"));
     /* Blocks 512 KiB, 1 MiB, 2 MiB (4 MiB is above 3 MiB); batches 1 and 2. */
     assert_int_equal(plan.case_count, 6);
     assert_int_equal(plan.cases[0].block, 524288);
@@ -241,7 +243,8 @@ static void many_to_one_gives_each_initiator_a_slice_of_the_target(void **state)
 }
 
 static void one_to_many_gives_each_target_a_slice_of_the_initiator(void **state) {
-    assert_true(MAKE("--scheme=onetomany", "--num_target_dev=2", "--total_buffer_size=1G", "--num_threads=2"));
+    assert_true(
+        MAKE("--scheme=onetomany", "--num_target_dev=2", "--total_buffer_size=1G", "--num_threads=2"));
     assert_int_equal(plan_pair_count(&plan), 2);
     for (unsigned thread = 0; thread < 2; thread++) {
         for (unsigned i = 0; i < 2; i++) {
@@ -250,7 +253,8 @@ static void one_to_many_gives_each_target_a_slice_of_the_initiator(void **state)
             assert_int_equal(pair.initiator_dev, 0);
             assert_int_equal(pair.target_dev, i);
             assert_int_equal(pair.initiator_offset, thread * (GIB / 2) + i * (GIB / 4));
-            assert_int_equal(pair.target_offset, thread * (GIB / 4)); /* each target device has half of 1 GiB */
+            assert_int_equal(pair.target_offset,
+                             thread * (GIB / 4)); /* each target device has half of 1 GiB */
         }
     }
     done();

@@ -33,7 +33,8 @@ static uint16_t free_port(void) {
 
 /* In the child: connects, writes `out`, compares what comes with `in` and exits with the verdict. */
 static void other_end(uint16_t port, const void *out, size_t out_len, const void *in, size_t in_len) {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in at = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     char got[256] = "";
     size_t have = 0;
     int fd = -1;
@@ -107,7 +108,8 @@ static void a_message_is_its_length_and_its_bytes(void **state) {
 }
 
 static void a_barrier_is_its_name_and_number_on_both_sides(void **state) {
-    pid_t pid = meet(BYTES("\17\0\0bstart_barrier/1\6\0\0bsync/2"), BYTES("\17\0\0bstart_barrier/1\6\0\0bsync/2"));
+    pid_t pid =
+        meet(BYTES("\17\0\0bstart_barrier/1\6\0\0bsync/2"), BYTES("\17\0\0bstart_barrier/1\6\0\0bsync/2"));
 
     assert_true(runtime_barrier(&runtime, "start_barrier"));
     assert_true(runtime_barrier(&runtime, "sync"));

@@ -48,8 +48,8 @@ static void one_sample_is_all_percentiles(void **state) {
     assert_true(samples_reserve(&samples, 1));
     samples_add(&samples, 1500);
     samples_summarize(&samples, &s);
-    assert_true(s.avg_us == 1.5 && s.min_us == 1.5 && s.p50_us == 1.5 && s.p99_us == 1.5 && s.p999_us == 1.5 &&
-                s.max_us == 1.5);
+    assert_true(s.avg_us == 1.5 && s.min_us == 1.5 && s.p50_us == 1.5 && s.p99_us == 1.5 &&
+                s.p999_us == 1.5 && s.max_us == 1.5);
     samples_free(&samples);
 }
 

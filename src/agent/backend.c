@@ -279,17 +279,16 @@ static nixl_status_t backend_add(struct nixl_agent *agent, struct nixl_backend *
 /* The two GDS backends drive one library in ways that exclude each other. */
 static nixl_status_t company_check(struct nixl_agent *agent, const char *type) {
     if (backend_find(agent, type, strlen(type)) != NULL) {
-        return fail(NIXL_ERR_INVALID_PARAM,
-                    "backend create: agent %s has a backend %s already: one of a type is all", agent->name,
-                    type);
+        return fail(NIXL_ERR_INVALID_PARAM, "agent %s has a backend %s already: one of a type is all",
+                    agent->name, type);
     }
     if ((strcmp(type, "GDS") == 0 && backend_find(agent, "GDS_MT", 6) != NULL) ||
         (strcmp(type, "GDS_MT") == 0 && backend_find(agent, "GDS", 3) != NULL)) {
-        return fail(NIXL_ERR_NOT_ALLOWED, "backend create: GDS and GDS_MT exclude each other in one agent");
+        return fail(NIXL_ERR_NOT_ALLOWED, "GDS and GDS_MT exclude each other in one agent");
     }
     if (agent->backend_count == AGENT_BACKENDS) {
-        return fail(NIXL_ERR_BACKEND, "backend create: agent %s has %d backends, the most there can be",
-                    agent->name, AGENT_BACKENDS);
+        return fail(NIXL_ERR_BACKEND, "agent %s has %d backends, the most there can be", agent->name,
+                    AGENT_BACKENDS);
     }
     return NIXL_SUCCESS;
 }
@@ -351,6 +350,9 @@ nixl_status_t nixl_backend_create(struct nixl_agent *agent, const char *type, co
     }
     lock_drop(&agent->loading);
     agent_leave(agent);
+    if (status != NIXL_SUCCESS) {
+        error_prefix("backend create");
+    }
     return status;
 }
 

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Backends of an agent: opened, refused in words, looked at. */
+#include "front.h"
+
+static struct nixl_agent *agent_begin(void) {
+    struct nixl_agent *agent;
+
+    assert_status(nixl_agent_create("x", NULL, &agent), NIXL_SUCCESS);
+    return agent;
+}
+
+static nixl_status_t create(struct nixl_agent *agent, const char *type, const char *key, const char *value) {
+    struct nixl_param param = {key, value};
+    struct nixl_backend *backend = (struct nixl_backend *)1;
+    nixl_status_t status = nixl_backend_create(agent, type, &param, key != NULL ? 1 : 0, &backend);
+
+    assert_true(status == NIXL_SUCCESS ? backend != NULL : backend == NULL);
+    return status;
+}
+
+static void a_backend_is_found_listed_and_described(void **state) {
+    struct nixl_agent *agent = agent_begin();
+    struct nixl_backend *backends[4] = {NULL};
+    struct nixl_params *params;
+    bool seen = false;
+
+    assert_int_equal(nixl_backend_list(agent, backends, 4), 0);
+    assert_null(nixl_backend_find(agent, "MOCK"));
+    assert_status(create(agent, "NOOP", NULL, NULL), NIXL_SUCCESS);
+    assert_status(create(agent, "MOCK", "chunk", "4k"), NIXL_SUCCESS);
+    assert_int_equal(nixl_backend_list(agent, backends, 1), 2);
+    assert_string_equal(nixl_backend_type(backends[0]), "NOOP");
+    assert_null(backends[1]);
+    assert_int_equal(nixl_backend_list(agent, backends, 4), 2);
+    assert_ptr_equal(backends[1], nixl_backend_find(agent, "MOCK"));
+    assert_int_equal(nixl_backend_caps(backends[1]), NIXL_CAP_REMOTE | NIXL_CAP_LOCAL | NIXL_CAP_NOTIF);
+    assert_int_equal(nixl_backend_mems(backends[1]), NIXL_MEM_BIT(DRAM_SEG) | NIXL_MEM_BIT(VRAM_SEG));
+    assert_words(nixl_backend_description(backends[1]), "MOCK");
+    assert_string_equal(nixl_backend_description(backends[0]), "NOOP 1.0");
+    assert_status(nixl_backend_params(backends[1], &params), NIXL_SUCCESS);
+    for (size_t i = 0; i < params->count; i++) {
+        if (strcmp(params->items[i].key, "chunk") == 0) {
+            assert_string_equal(params->items[i].value, "4k");
+            seen = true;
+        }
+    }
+    assert_true(seen);
+    nixl_free(params);
+    nixl_agent_destroy(agent);
+}
+
+static void one_of_a_type_is_all(void **state) {
+    struct nixl_agent *agent = agent_begin();
+
+    assert_status(create(agent, "MOCK", NULL, NULL), NIXL_SUCCESS);
+    assert_status(create(agent, "MOCK", NULL, NULL), NIXL_ERR_INVALID_PARAM);
+    assert_error("has a backend MOCK already");
+    nixl_agent_destroy(agent);
+}
+
+static void what_is_missing_or_malformed_is_named(void **state) {
+    struct nixl_agent *agent = agent_begin();
+    struct nixl_backend *backend;
+
+    assert_status(create(agent, "UCX", NULL, NULL), NIXL_ERR_NOT_FOUND);
+    assert_error("there is no plugin \"UCX\"");
+    assert_error("MOCK, MOCK2, NOOP");
+    assert_status(create(agent, "MOCK", "colour", "red"), NIXL_ERR_INVALID_PARAM);
+    assert_error("colour");
+    assert_status(create(agent, "MOCK", "delay_us", "-1"), NIXL_ERR_INVALID_PARAM);
+    assert_error("delay_us");
+    assert_status(create(agent, "MOCK", "mems", "TAPE"), NIXL_ERR_INVALID_PARAM);
+    assert_error("backend MOCK: mems: an unknown word in \"TAPE\"");
+    assert_status(create(agent, "", NULL, NULL), NIXL_ERR_INVALID_PARAM);
+    assert_status(create(agent, NULL, NULL, NULL), NIXL_ERR_INVALID_PARAM);
+    assert_status(nixl_backend_create(agent, "MOCK", NULL, 0, NULL), NIXL_ERR_INVALID_PARAM);
+    assert_status(nixl_backend_create(agent, "MOCK", NULL, 3, &backend), NIXL_ERR_INVALID_PARAM);
+    assert_int_equal(nixl_backend_list(agent, NULL, 0), 0);
+    nixl_agent_destroy(agent);
+    assert_nothing_open();
+}
+
+static void reaching_others_without_notifications_is_refused(void **state) {
+    struct nixl_agent *agent = agent_begin();
+
+    assert_status(create(agent, "MOCK", "caps", "REMOTE,LOCAL"), NIXL_ERR_BACKEND);
+    assert_error("carries no notifications");
+    assert_status(create(agent, "MOCK", "caps", "LOCAL"), NIXL_SUCCESS);
+    assert_int_equal(nixl_backend_caps(nixl_backend_find(agent, "MOCK")), NIXL_CAP_LOCAL);
+    nixl_agent_destroy(agent);
+}
+
+static void a_backend_that_works_for_no_memory_here_is_refused(void **state) {
+    struct nixl_agent *agent = agent_begin();
+
+    assert_status(create(agent, "MOCK", "mems", ""), NIXL_ERR_BACKEND);
+    assert_error("no kind of memory here");
+    nixl_agent_destroy(agent);
+}
+
+static void gds_and_gds_mt_exclude_each_other(void **state) {
+    char folder[512];
+
+    snprintf(folder, sizeof folder, "%s/tests/unit/agent", getenv("NIXL_TEST_BUILD"));
+    for (int first_mt = 0; first_mt < 2; first_mt++) {
+        struct nixl_agent *agent = agent_begin();
+        char *before = strdup(getenv("NIXL_PLUGIN_DIR"));
+
+        setenv("NIXL_PLUGIN_DIR", folder, 1);
+        assert_status(create(agent, first_mt ? "GDS_MT" : "GDS", NULL, NULL), NIXL_SUCCESS);
+        assert_status(create(agent, first_mt ? "GDS" : "GDS_MT", NULL, NULL), NIXL_ERR_NOT_ALLOWED);
+        assert_error("exclude each other");
+        nixl_agent_destroy(agent);
+        setenv("NIXL_PLUGIN_DIR", before, 1);
+        free(before);
+    }
+}
+
+static void regions_of_before_are_not_registered_with_a_later_backend(void **state) {
+    struct agents agents;
+    struct nixl_backend *later;
+
+    agents_begin(&agents, NULL, NULL);
+    assert_status(nixl_backend_create(agents.a.agent, "MOCK2", NULL, 0, &later), NIXL_SUCCESS);
+    assert_int_equal(the_mock()->count("A", "regions"), 1);
+    assert_int_equal(the_mock()->count("A", "region_opens"), 1);
+    agents_end(&agents);
+}
+
+static void a_new_backend_changes_what_the_blob_says(void **state) {
+    struct nixl_agent *agent = agent_begin();
+    uint64_t before;
+
+    assert_status(create(agent, "MOCK", NULL, NULL), NIXL_SUCCESS);
+    before = nixl_metadata_generation(agent);
+    assert_status(create(agent, "MOCK2", NULL, NULL), NIXL_SUCCESS);
+    assert_true(nixl_metadata_generation(agent) > before);
+    nixl_agent_destroy(agent);
+}
+
+static void settings_are_asked_for_through_the_host(void **state) {
+    struct nixl_agent *agent = agent_begin();
+    struct nixl_host *host;
+    const char *first;
+
+    assert_status(create(agent, "MOCK", NULL, NULL), NIXL_SUCCESS);
+    host = &nixl_backend_find(agent, "MOCK")->host;
+    assert_null(host->config(host->ctx, "NIXL_TEST_HOST_CONFIG"));
+    setenv("NIXL_TEST_HOST_CONFIG", "first", 1);
+    first = host->config(host->ctx, "NIXL_TEST_HOST_CONFIG");
+    setenv("NIXL_TEST_HOST_CONFIG", "second", 1);
+    assert_string_equal(host->config(host->ctx, "NIXL_TEST_HOST_CONFIG"), "second");
+    assert_string_equal(first, "first");
+    unsetenv("NIXL_TEST_HOST_CONFIG");
+    assert_string_equal(host->agent, "x");
+    assert_int_equal(host->size, sizeof *host);
+    nixl_agent_destroy(agent);
+}
+
+static void a_fault_without_words_gets_some(void **state) {
+    struct nixl_agent *agent = agent_begin();
+    struct nixl_backend *backend;
+    struct nixl_host *host;
+    unsigned mark;
+
+    assert_status(create(agent, "MOCK", NULL, NULL), NIXL_SUCCESS);
+    backend = nixl_backend_find(agent, "MOCK");
+    host = &backend->host;
+    mark = backend_mark();
+    assert_int_equal(backend_fault(backend, mark, NIXL_ERR_NOT_FOUND, "polishing"), NIXL_ERR_NOT_FOUND);
+    assert_error("backend MOCK: polishing failed (NIXL_ERR_NOT_FOUND)");
+    assert_int_equal(backend_fault(backend, mark, NIXL_IN_PROG, "polishing"), NIXL_ERR_BACKEND);
+    mark = backend_mark();
+    assert_int_equal(host->fail(host->ctx, NIXL_ERR_MISMATCH, "only %d left", 3), NIXL_ERR_MISMATCH);
+    assert_int_equal(backend_fault(backend, mark, NIXL_ERR_MISMATCH, "polishing"), NIXL_ERR_MISMATCH);
+    assert_string_equal(nixl_error(), "backend MOCK: only 3 left");
+    nixl_agent_destroy(agent);
+}
+
+static void null_backends_have_no_properties(void **state) {
+    struct nixl_params *params;
+
+    assert_string_equal(nixl_backend_type(NULL), "");
+    assert_string_equal(nixl_backend_description(NULL), "");
+    assert_int_equal(nixl_backend_caps(NULL), 0);
+    assert_int_equal(nixl_backend_mems(NULL), 0);
+    assert_status(nixl_backend_params(NULL, &params), NIXL_ERR_INVALID_PARAM);
+    assert_null(params);
+}
+
+static void plugins_are_described_without_an_agent(void **state) {
+    struct nixl_names *names;
+    struct nixl_plugin_info *info;
+
+    assert_status(nixl_plugin_list(&names), NIXL_SUCCESS);
+    assert_int_equal(names->count, 3);
+    assert_string_equal(names->items[2], "NOOP");
+    nixl_free(names);
+    assert_status(nixl_plugin_describe("MOCK", &info), NIXL_SUCCESS);
+    assert_int_equal(info->mems, 31);
+    assert_true(info->option_count > 10);
+    nixl_free(info);
+    assert_status(nixl_plugin_describe("NONE", &info), NIXL_ERR_NOT_FOUND);
+    assert_null(info);
+    assert_status(nixl_plugin_describe("", &info), NIXL_ERR_INVALID_PARAM);
+    assert_status(nixl_plugin_list(NULL), NIXL_ERR_INVALID_PARAM);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(a_backend_is_found_listed_and_described),
+        TEST(one_of_a_type_is_all),
+        TEST(what_is_missing_or_malformed_is_named),
+        TEST(reaching_others_without_notifications_is_refused),
+        TEST(a_backend_that_works_for_no_memory_here_is_refused),
+        TEST(gds_and_gds_mt_exclude_each_other),
+        TEST(regions_of_before_are_not_registered_with_a_later_backend),
+        TEST(a_new_backend_changes_what_the_blob_says),
+        TEST(settings_are_asked_for_through_the_host),
+        TEST(a_fault_without_words_gets_some),
+        TEST(null_backends_have_no_properties),
+        TEST(plugins_are_described_without_an_agent),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -15,7 +15,12 @@ static uint64_t base_word(uint8_t base) {
 }
 
 uint8_t pattern_byte(uint64_t position, uint64_t seed, uint8_t base) {
-    return seed == 0 ? base : (uint8_t)(base ^ (uint8_t)(word_at(position / 8, seed) >> position % 8 * 8));
+    unsigned shift = (unsigned)(position % 8) * 8;
+
+    if (seed == 0) {
+        return base;
+    }
+    return (uint8_t)((word_at(position / 8, seed) >> shift & 0xff) ^ base);
 }
 
 void pattern_fill(void *data, size_t len, uint64_t position, uint64_t seed, uint8_t base) {

@@ -158,6 +158,17 @@ def mistakes_are_refused_in_one_line():
     refused("--asio_address=no.such.host.invalid", "--runtime_type=ASIO", words=["no.such.host.invalid"])
 
 
+def huge_pages_are_used_or_their_lack_is_told():
+    with open("/proc/sys/vm/nr_hugepages", encoding="ascii") as f:
+        there = int(f.read())
+    if there == 0:
+        refused(*QUICK, "--use_hugepages", words=["huge pages", "nr_hugepages"])
+    else:
+        doc = bench_json(*QUICK, "--use_hugepages", "--check_consistency")
+        assert doc["buffer_size"] % (2 << 20) == 0
+        assert all(r["checked"] for r in doc["results"])
+
+
 def a_page_with_plots_is_written():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "page.html")
@@ -190,6 +201,7 @@ main([
     two_processes_meet_by_asio,
     settings_come_from_a_toml_file,
     mistakes_are_refused_in_one_line,
+    huge_pages_are_used_or_their_lack_is_told,
     a_page_with_plots_is_written,
     secrets_are_never_printed,
 ])

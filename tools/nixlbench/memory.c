@@ -14,7 +14,8 @@
 
 bool memory_open(struct bench_memory *memory, const struct bench_plan *plan, unsigned process, char *error,
                  size_t size) {
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (plan->config->use_hugepages ? MAP_HUGETLB : 0);
+    /* Huge pages are reserved, so that a lack of them shows here and not as a signal at the first touch. */
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | (plan->config->use_hugepages ? MAP_HUGETLB : MAP_NORESERVE);
 
     memset(memory, 0, sizeof *memory);
     memory->plan = plan;

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define DRAIN_MS 2000 /* after Ctrl-C: how long requests in flight may still take */
-#define RELEASE_MS 10000
+#define RELEASE_MS 5000
 
 /* What lanes that run together look at: an error of one ends them all. */
 enum {
@@ -197,12 +197,15 @@ static void slot_end(struct lane *lane, struct lane_slot *slot) {
     slot->in_flight = false;
 }
 
+/* The request's own words, which begin with its status; those of the failed call where it has none. */
 static bool request_failed(struct lane *lane, const struct nixl_xfer *xfer, nixl_status_t status,
                            const char *what) {
     const char *words = nixl_xfer_error(xfer);
 
-    return lane_fail(lane, "%s: %s: %s", what, nixl_status_string(status),
-                     words[0] != '\0' ? words : nixl_error());
+    if (words[0] != '\0') {
+        return lane_fail(lane, "%s: %s", what, words);
+    }
+    return lane_fail(lane, "%s: %s: %s", what, nixl_status_string(status), nixl_error());
 }
 
 static bool slot_post(struct lane *lane, struct lane_slot *slot) {

@@ -75,15 +75,22 @@ static void slab_give(struct inbox_slab *slab) {
     free(slab);
 }
 
-/* The library is unloaded, or the process ends. */
+/* The library is unloaded, or the process ends, perhaps while threads go on: from now on nothing is kept. */
 static void __attribute__((destructor)) pool_free(void) {
-    while (pool != NULL) {
-        struct inbox_slab *next = pool->next;
+    struct inbox_slab *slab = NULL;
 
-        free(pool);
-        pool = next;
+    if (lock_try(&pool_lock)) {
+        slab = pool;
+        pool = NULL;
+        pool_count = POOL_MAX;
+        lock_drop(&pool_lock);
     }
-    pool_count = 0;
+    while (slab != NULL) {
+        struct inbox_slab *next = slab->next;
+
+        free(slab);
+        slab = next;
+    }
 }
 
 static bool slab_fits(const struct inbox_slab *slab, size_t need) {

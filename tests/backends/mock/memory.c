@@ -225,8 +225,13 @@ void mock_key_close(void *self, void *peer, void *key) {
     free(key);
 }
 
-/* The process ends, or the plugin is unloaded. */
+/* The process ends, or the plugin is unloaded. Who still has an instance then keeps what it stands on. */
 static void __attribute__((destructor)) memory_free(void) {
+    pthread_mutex_lock(&mock_lock);
+    if (mock_instances != NULL) {
+        pthread_mutex_unlock(&mock_lock);
+        return;
+    }
     while (stores != NULL) {
         struct store *next = stores->next;
 
@@ -237,4 +242,5 @@ static void __attribute__((destructor)) memory_free(void) {
     free(table);
     table = NULL;
     table_cap = table_count = 0;
+    pthread_mutex_unlock(&mock_lock);
 }

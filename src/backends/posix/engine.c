@@ -59,6 +59,7 @@ static nixl_status_t check_run(struct posix_engine *engine, const struct nixl_re
                           " pass the end of what a file can have",
                           run->first_index, run->len, run->remote);
     }
+    r->has_fuse = r->has_fuse || file->is_fuse;
     if (!file->is_direct) {
         r->has_buffered = true;
     } else {
@@ -121,7 +122,12 @@ nixl_status_t posix_request_open(void *self, struct nixl_request *request) {
 /* ---- Posting -------------------------------------------------------------------------------------------- */
 
 static enum posix_stage waiting_stage(const struct posix_engine *engine, const struct posix_request *r) {
-    return r->has_buffered && !engine->queue_ops->takes_buffered ? POSIX_STAGE_BLOCK : POSIX_STAGE_QUEUE;
+    if (r->has_buffered && !engine->queue_ops->takes_buffered) {
+        return POSIX_STAGE_BLOCK;
+    }
+    return r->has_fuse && r->request->op == NIXL_READ && engine->queue_ops->is_wrong_with_fuse
+               ? POSIX_STAGE_BLOCK
+               : POSIX_STAGE_QUEUE;
 }
 
 nixl_status_t posix_post(void *self, struct nixl_request *request) {
@@ -129,8 +135,10 @@ nixl_status_t posix_post(void *self, struct nixl_request *request) {
     struct posix_request *r = request->state;
     enum posix_served served = POSIX_SERVED_WAIT;
 
-    *r = (struct posix_request){
-        .request = request, .has_buffered = r->has_buffered, .uses_twin = r->uses_twin};
+    *r = (struct posix_request){.request = request,
+                                .has_fuse = r->has_fuse,
+                                .has_buffered = r->has_buffered,
+                                .uses_twin = r->uses_twin};
     if (r->has_buffered || request->total_bytes == 0) {
         served = posix_serve(r, false);
     }
@@ -148,7 +156,9 @@ nixl_status_t posix_post(void *self, struct nixl_request *request) {
         posix_issue(engine);
         posix_reap(engine); /* what the page cache had is there already */
     }
-    if (engine->active != 0) {
+    if (engine->ready[POSIX_STAGE_BLOCK].head != NULL) {
+        posix_thread_block(engine);
+    } else if (engine->active != 0) {
         posix_thread_hand_over(engine);
     }
     lock_drop(&engine->lock);
@@ -198,7 +208,7 @@ bool posix_serve_one(struct posix_engine *engine, enum posix_stage stage) {
         }
         posix_enlist(engine, r);
         if (r->stage == POSIX_STAGE_BLOCK && stage != POSIX_STAGE_BLOCK) {
-            posix_thread_wake(engine);
+            posix_thread_block(engine);
         }
     }
     return true;

@@ -73,8 +73,10 @@ static void find_file_system(struct posix_file *file, mode_t mode) {
     size_t i;
 
     if (fstatfs(file->fd, &fs) != 0) {
+        file->is_fuse = true; /* a program that does not answer this question either */
         return;
     }
+    file->is_fuse = (unsigned long)fs.f_type == 0x65735546;
     for (i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if ((unsigned long)fs.f_type == kinds[i]) {
             file->is_local = true;

@@ -62,6 +62,7 @@ struct posix_file {
     bool is_direct, can_read, can_write, is_append;
     bool is_write_through;            /* O_SYNC or O_DSYNC: a write waits for the device */
     bool is_local;                    /* a write into the page cache waits for no network and no program */
+    bool is_fuse;                     /* a program answers */
     bool is_memory;                   /* its pages are all there is: a read does not wait either */
     uint32_t mem_align, offset_align; /* O_DIRECT's rules; 1 when there are none */
     /* Hints. */
@@ -116,7 +117,7 @@ enum posix_fault {
 enum posix_stage {
     POSIX_STAGE_COPY = 0, /* page cache: whoever serves it copies */
     POSIX_STAGE_QUEUE,    /* through the kernel queue */
-    POSIX_STAGE_BLOCK,    /* by calls that may wait: the engine's thread only */
+    POSIX_STAGE_BLOCK,    /* by calls that may wait, in threads for that */
     POSIX_STAGES
 };
 
@@ -132,6 +133,7 @@ struct posix_request {
     bool is_listed;
     bool is_served; /* somebody copies for it, without the lock */
     bool is_canceled;
+    bool has_fuse;     /* some block lies in a file that a program answers for */
     bool has_buffered; /* some block goes through the page cache */
     bool uses_twin;    /* some block is not aligned: everything goes through the page cache */
     /* The failure with the lowest place in the list. */
@@ -154,8 +156,9 @@ struct posix_queue_ops {
     const char *transport;
     size_t control_bytes; /* of an op's control block */
     bool is_vectored;
-    bool is_mute;        /* completions cannot wake anybody */
-    bool takes_buffered; /* buffered operations do not wait inside submit */
+    bool is_mute;            /* completions cannot wake anybody */
+    bool is_wrong_with_fuse; /* reads of FUSE files may bring wrong bytes */
+    bool takes_buffered;     /* buffered operations do not wait inside submit */
     /* 0, or an errno value with `why` in words. `*depth` may be lowered. `wake_fd`: an eventfd that completions signal. */
     int (*open)(void **queue, unsigned *depth, int event_fd, char *why, size_t why_size);
     void (*close)(void *queue);
@@ -191,6 +194,7 @@ enum posix_thread_state {
 };
 
 #define POSIX_BUCKETS 1024u
+#define POSIX_BLOCKERS 4u
 
 struct posix_list {
     struct posix_request *head, *tail;
@@ -230,6 +234,9 @@ struct posix_engine {
     int event_fd; /* written by the kernel when an operation ends while notify is on */
     int wake_fd;  /* wakes the thread */
     struct thread thread;
+    struct thread blockers[POSIX_BLOCKERS]; /* serve POSIX_STAGE_BLOCK; started when first needed */
+    unsigned blocker_count, blocker_idle;
+    uint32_t blocker_word; /* moves when there is something for them */
 };
 
 /* runs.c: pure arithmetic over a request's runs. */
@@ -304,6 +311,8 @@ void posix_thread_stop(struct posix_engine *engine);
 void posix_thread_wake(struct posix_engine *engine);
 /* A request is there that its poster did not finish: the thread learns of it if need be. Lock held. */
 void posix_thread_hand_over(struct posix_engine *engine);
+/* The same for a request that entered POSIX_STAGE_BLOCK. Lock held. */
+void posix_thread_block(struct posix_engine *engine);
 /* Serves one slice of a request whose stage is `stage`, dropping the lock meanwhile. False when there is none. */
 bool posix_serve_one(struct posix_engine *engine, enum posix_stage stage);
 

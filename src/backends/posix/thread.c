@@ -39,8 +39,7 @@ void posix_thread_wake(struct posix_engine *engine) {
 void posix_thread_hand_over(struct posix_engine *engine) {
     uint64_t one = 1;
 
-    if (!engine->is_polled || engine->ready[POSIX_STAGE_BLOCK].head != NULL ||
-        (engine->thread_state == POSIX_THREAD_IDLE && !engine->is_trusted)) {
+    if (!engine->is_polled || (engine->thread_state == POSIX_THREAD_IDLE && !engine->is_trusted)) {
         posix_thread_wake(engine);
     }
     if (engine->is_armed && engine->ready[POSIX_STAGE_COPY].head != NULL) {
@@ -88,7 +87,7 @@ static void watch(struct posix_engine *engine) {
         uint32_t now;
         bool is_alive;
 
-        if (posix_serve_one(engine, POSIX_STAGE_BLOCK)) {
+        if (engine->blocker_count == 0 && posix_serve_one(engine, POSIX_STAGE_BLOCK)) {
             continue;
         }
         if (quiet >= QUIET_LOOKS || engine->is_trusted) {
@@ -131,7 +130,7 @@ static void drive(struct posix_engine *engine) {
         posix_issue(engine);
         n += posix_reap(engine);
         n += posix_serve_one(engine, POSIX_STAGE_COPY);
-        n += posix_serve_one(engine, POSIX_STAGE_BLOCK);
+        n += engine->blocker_count == 0 && posix_serve_one(engine, POSIX_STAGE_BLOCK);
         if (n != 0) {
             continue;
         }
@@ -155,16 +154,57 @@ static void body(void *arg) {
     lock_drop(&engine->lock);
 }
 
+/* ---- threads for calls that may wait ---- */
+
+static void blocker_body(void *arg) {
+    struct posix_engine *engine = arg;
+
+    lock_take(&engine->lock);
+    while (!engine->is_stopping) {
+        uint32_t seen = engine->blocker_word;
+
+        if (posix_serve_one(engine, POSIX_STAGE_BLOCK)) {
+            continue;
+        }
+        engine->blocker_idle++;
+        lock_drop(&engine->lock);
+        (void)futex_wait(&engine->blocker_word, seen, CLOCK_NEVER);
+        lock_take(&engine->lock);
+        engine->blocker_idle--;
+    }
+    lock_drop(&engine->lock);
+}
+
+void posix_thread_block(struct posix_engine *engine) {
+    __atomic_add_fetch(&engine->blocker_word, 1, __ATOMIC_RELEASE);
+    if (engine->blocker_idle != 0) {
+        futex_wake(&engine->blocker_word, 1);
+    } else if (engine->blocker_count < POSIX_BLOCKERS &&
+               thread_start(&engine->blockers[engine->blocker_count], "nixl-posix-wait", blocker_body,
+                            engine) == 0) {
+        engine->blocker_count++;
+    } else if (engine->blocker_count == 0) {
+        posix_thread_wake(engine); /* then the engine's own thread has to wait for the disk */
+    }
+}
+
 int posix_thread_start(struct posix_engine *engine) {
-    engine->is_polled = true;
+    engine->is_polled = !engine->queue_ops->is_mute; /* with a mute queue nobody is asked to poll */
     engine->is_trusted = engine->host->progress_thread && !engine->queue_ops->is_mute;
     return thread_start(&engine->thread, "nixl-posix", body, engine);
 }
 
 void posix_thread_stop(struct posix_engine *engine) {
+    unsigned i;
+
     lock_take(&engine->lock);
     engine->is_stopping = true;
     posix_thread_wake(engine);
+    __atomic_add_fetch(&engine->blocker_word, 1, __ATOMIC_RELEASE);
+    futex_wake(&engine->blocker_word, INT_MAX);
     lock_drop(&engine->lock);
     thread_join(&engine->thread);
+    for (i = 0; i < engine->blocker_count; i++) {
+        thread_join(&engine->blockers[i]);
+    }
 }

@@ -575,7 +575,8 @@ NIXL_API const char *nixl_xfer_error(const struct nixl_xfer *xfer);
 NIXL_API nixl_status_t nixl_xfer_failure(const struct nixl_xfer *xfer, struct nixl_failure_info *info);
 
 /* Times of the last run; `times` is initialized with NIXL_XFER_TIMES_INIT. Needs capture_telemetry or
- * NIXL_TELEMETRY_ENABLE. Fails: NO_TELEMETRY (off); while the request has not succeeded, its state.
+ * NIXL_TELEMETRY_ENABLE. Fails: NO_TELEMETRY (off; of a request that succeeded total_bytes and desc_count are
+ * written all the same); while the request has not succeeded, its state.
  * Threads: any. */
 NIXL_API nixl_status_t nixl_xfer_stats(const struct nixl_xfer *xfer, struct nixl_xfer_times *times);
 

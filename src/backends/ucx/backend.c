@@ -118,15 +118,12 @@ static void ucx_close(void *instance) {
 
     ucx_registry_remove(self);
     /* UCX counts what peers that died or stopped left behind: that is for the log, not for the screen. */
-    ucx_capture_begin();
+    ucx_inside_enter(self->host);
     ucx_worker_close(self);
     if (self->context != NULL && !ucx_is_inherited(self)) {
         self->ucx->cleanup(self->context);
     }
-    ucx_capture_end();
-    if (ucx_capture_text()[0] != '\0') {
-        self->host->log(self->host->ctx, NIXL_LOG_DEBUG, "UCX says at its end: %s", ucx_capture_text());
-    }
+    ucx_inside_leave();
     hash_clear(&self->regions, NULL);
     free(self);
 }
@@ -173,9 +170,9 @@ static nixl_status_t ucx_open(const struct nixl_host *host, const void *opts, st
     self->options = wanted;
     self->generation = fork_generation();
     self->worker.event_fd = -1;
-    ucx_capture_begin();
+    ucx_inside_enter(host);
     status = open_all(self);
-    ucx_capture_end();
+    ucx_inside_leave();
     if (status != NIXL_SUCCESS) {
         ucx_close(self);
         return status;

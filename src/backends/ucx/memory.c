@@ -141,7 +141,7 @@ static nixl_status_t region_map(struct ucx_instance *self, struct ucx_region *re
     nixl_status_t result = NIXL_SUCCESS;
     ucs_status_t status;
 
-    ucx_capture_begin();
+    ucx_inside_enter(host);
     status = self->ucx->mem_map(self->context, &params, &region->memh);
     if (status != UCS_OK) {
         region->memh = NULL;
@@ -160,7 +160,7 @@ static nixl_status_t region_map(struct ucx_instance *self, struct ucx_region *re
                                 region->addr, ucx_words(self->library, status, words, sizeof words));
         }
     }
-    ucx_capture_end();
+    ucx_inside_leave();
     return result;
 }
 
@@ -303,7 +303,6 @@ nixl_status_t ucx_key_unpack(struct ucx_instance *self, struct ucx_key *key) {
     if (key->rkey != NULL) {
         return NIXL_SUCCESS;
     }
-    ucx_capture_begin();
     status = self->ucx->ep_rkey_unpack(key->peer->ep, key->bytes, &rkey);
     if (status == UCS_OK) {
         key->rkey = rkey;
@@ -312,6 +311,5 @@ nixl_status_t ucx_key_unpack(struct ucx_instance *self, struct ucx_key *key) {
                             "the key of a region of agent \"%s\" does not fit this UCX or is damaged: %s",
                             key->peer->name, ucx_words(self->library, status, words, sizeof words));
     }
-    ucx_capture_end();
     return result;
 }

@@ -287,7 +287,6 @@ nixl_status_t ucx_peer_endpoint(struct ucx_peer *peer) {
     if (peer->state == UCX_PEER_FAILED) {
         return ucx_fail_peer(peer);
     }
-    ucx_capture_begin();
     if (endpoint_create(self, peer->address, peer, &peer->ep, &status) != NIXL_SUCCESS) {
         peer->ep = NULL;
         result = host->fail(host->ctx, NIXL_ERR_BACKEND,
@@ -299,7 +298,6 @@ nixl_status_t ucx_peer_endpoint(struct ucx_peer *peer) {
     } else {
         result = ucx_fail_peer(peer);
     }
-    ucx_capture_end();
     return result;
 }
 

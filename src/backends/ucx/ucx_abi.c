@@ -76,47 +76,53 @@ static const struct symbol symbols[] = {
 /* ---- UCX's own words ---- */
 
 static _Thread_local struct {
-    bool is_open;
+    const struct nixl_host *host;
+    unsigned depth;
     char text[256];
-} capture;
+} inside;
 
-static ucs_log_func_rc_t capture_log(const char *file, unsigned line, const char *function,
-                                     ucs_log_level_t level, const ucs_log_component_config_t *component,
-                                     const char *message, va_list args) {
+static ucs_log_func_rc_t on_log(const char *file, unsigned line, const char *function, ucs_log_level_t level,
+                                const ucs_log_component_config_t *component, const char *message, va_list args) {
+    char text[sizeof inside.text];
+
     (void)file;
     (void)line;
     (void)function;
     (void)component;
     /* A fatal line is about to end the process: it must be seen. */
-    if (!capture.is_open || level > UCS_LOG_LEVEL_WARN || level == UCS_LOG_LEVEL_FATAL) {
+    if (inside.depth == 0 || level > UCS_LOG_LEVEL_WARN || level == UCS_LOG_LEVEL_FATAL) {
         return UCS_LOG_FUNC_RC_CONTINUE;
     }
-    if (capture.text[0] == '\0') {
-        (void)vsnprintf(capture.text, sizeof capture.text, message, args);
+    (void)vsnprintf(text, sizeof text, message, args);
+    if (inside.text[0] == '\0') {
+        memcpy(inside.text, text, sizeof text);
     }
+    inside.host->log(inside.host->ctx, NIXL_LOG_INFO, "UCX: %s", text);
     return UCS_LOG_FUNC_RC_STOP;
 }
 
-void ucx_capture_begin(void) {
-    capture.is_open = true;
-    capture.text[0] = '\0';
+void ucx_inside_enter(const struct nixl_host *host) {
+    if (inside.depth++ == 0) {
+        inside.host = host;
+        inside.text[0] = '\0';
+    }
 }
 
-void ucx_capture_end(void) {
-    capture.is_open = false;
+void ucx_inside_leave(void) {
+    inside.depth--;
 }
 
-const char *ucx_capture_text(void) {
-    return capture.text;
+const char *ucx_inside_text(void) {
+    return inside.text;
 }
 
 const char *ucx_words(const struct ucx_library *lib, ucs_status_t status, char *buf, size_t size) {
     size_t len = 0;
 
     text_append(buf, size, &len, "UCX %s says: %s", lib->version_text, lib->abi.status_string(status));
-    if (capture.text[0] != '\0') {
-        text_append(buf, size, &len, " (%s)", capture.text);
-        capture.text[0] = '\0';
+    if (inside.text[0] != '\0') {
+        text_append(buf, size, &len, " (%s)", inside.text);
+        inside.text[0] = '\0';
     }
     return buf;
 }
@@ -382,7 +388,7 @@ static nixl_status_t library_load(const struct nixl_host *host, const char *path
                   lib.version_text, lib.path, path);
     }
     if (lib.abi.log_push_handler != NULL) {
-        lib.abi.log_push_handler(capture_log);
+        lib.abi.log_push_handler(on_log);
     }
     library = lib;
     library_is_open = true;

@@ -120,13 +120,14 @@ bool ucx_library_was_forked(void);
 nixl_status_t ucx_library_check_threads(const struct nixl_host *host, const struct ucx_abi *abi,
                                         const char *version, const char *path);
 
-/* While a thread has a capture open, what UCX logs at WARN or worse in that thread is kept instead of printed.
- * ucx_capture_text() gives the first such line, "" for none. Captures do not nest. */
-void ucx_capture_begin(void);
-void ucx_capture_end(void);
-const char *ucx_capture_text(void);
+/* What UCX itself logs at WARN or worse while a thread is inside (calls nest) goes to the host's log at INFO instead of to the
+ * screen: what it means for a request or a peer is told by those. Other threads' and other users' lines are left alone. The first line
+ * since the outermost enter, or since ucx_words() used it, is kept: ucx_inside_text(), "" for none. */
+void ucx_inside_enter(const struct nixl_host *host);
+void ucx_inside_leave(void);
+const char *ucx_inside_text(void);
 
-/* "UCX 1.22.0 says: <status string>", with a captured line when there is one; into `buf`, which is returned. */
+/* "UCX 1.22.0 says: <status string>", with the line that was kept when there is one; into `buf`, which is returned. */
 const char *ucx_words(const struct ucx_library *library, ucs_status_t status, char *buf, size_t size);
 
 /* NIXL's status for one of UCX's. */

@@ -23,6 +23,7 @@ nixl_status_t ucx_fail_inherited(const struct ucx_instance *self) {
 void ucx_worker_enter(struct ucx_instance *self) {
     struct ucx_worker *worker = &self->worker;
 
+    ucx_inside_enter(self->host);
     if (lock_try(&worker->lock)) {
         return;
     }
@@ -34,6 +35,7 @@ void ucx_worker_enter(struct ucx_instance *self) {
 
 void ucx_worker_leave(struct ucx_instance *self) {
     lock_drop(&self->worker.lock);
+    ucx_inside_leave();
 }
 
 void ucx_worker_ready(struct ucx_instance *self, struct ucx_xfer *xfer) {
@@ -155,6 +157,7 @@ unsigned ucx_progress(void *instance) {
     if (__atomic_load_n(&worker->wanted, __ATOMIC_RELAXED) != 0 || !lock_try(&worker->lock)) {
         return events;
     }
+    ucx_inside_enter(self->host);
     for (int round = 0; round < PROGRESS_ROUNDS; round++) {
         unsigned seen = self->ucx->worker_progress(worker->handle), served = 0;
 

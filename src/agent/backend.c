@@ -268,6 +268,11 @@ static nixl_status_t backend_add(struct nixl_agent *agent, struct nixl_backend *
     tables_change(agent);
     agent->backends[backend->slot] = backend;
     __atomic_store_n(&agent->backend_count, backend->slot + 1, __ATOMIC_RELEASE);
+    for (unsigned i = 0; i < sizeof agent->able / sizeof agent->able[0]; i++) {
+        if ((backend->instance.caps & (1u << i)) != 0) {
+            __atomic_store_n(&agent->able[i], agent->able[i] | 1u << backend->slot, __ATOMIC_RELEASE);
+        }
+    }
     if ((backend->instance.caps & NIXL_CAP_REMOTE) != 0) {
         changes_cut(agent);
     }
@@ -380,18 +385,6 @@ struct nixl_backend *backend_find(struct nixl_agent *agent, const char *type, si
         }
     }
     return NULL;
-}
-
-uint32_t backend_mask(struct nixl_agent *agent, uint32_t caps) {
-    unsigned count = backend_count(agent);
-    uint32_t mask = 0;
-
-    for (unsigned slot = 0; slot < count; slot++) {
-        if ((agent->backends[slot]->instance.caps & caps) == caps) {
-            mask |= 1u << slot;
-        }
-    }
-    return mask;
 }
 
 struct nixl_backend *nixl_backend_find(struct nixl_agent *agent, const char *type) {

@@ -67,7 +67,7 @@ struct nixl_backend {
 struct nixl_backend *backend_find(struct nixl_agent *agent, const char *type, size_t len);
 static inline unsigned backend_count(struct nixl_agent *agent);
 /* Mask of the backends that have all of these capabilities (enum nixl_cap set; 0: all backends). */
-uint32_t backend_mask(struct nixl_agent *agent, uint32_t caps);
+static inline uint32_t backend_mask(const struct nixl_agent *agent, uint32_t caps);
 
 /*
  * Around every call of an operation that can fail:
@@ -113,7 +113,7 @@ struct region {
 static inline struct region_key *region_key_of(struct region *region, unsigned slot) {
     uint32_t below = (uint32_t)region->backends & ((1u << slot) - 1u);
 
-    return &region->keys[__builtin_popcount(below)];
+    return below == 0 ? region->keys : &region->keys[__builtin_popcount(below)];
 }
 
 struct
@@ -141,12 +141,12 @@ struct region_hint {
     uint32_t at;
 };
 
-/* Whether a block lies in a region. addr + len of the block must not wrap around. */
+/* Whether a block lies in a region. No branches within: in a scattered list none of them could be foretold. */
 static inline bool region_holds(const struct region *region, const struct nixl_desc *desc) {
     uint64_t offset = desc->addr - region->addr;
 
-    return desc->dev == region->dev && desc->addr >= region->addr && offset <= region->len &&
-           desc->len <= region->len - offset;
+    return (desc->dev == region->dev) & (desc->addr >= region->addr) & (offset <= region->len) &
+           (desc->len <= region->len - offset);
 }
 
 struct region *region_new(nixl_mem_t mem, const struct nixl_desc *desc,
@@ -344,20 +344,27 @@ struct nixl_xfer {
     uint64_t moved_ns, moved_bytes;        /* atomic: the last time done_bytes was seen to change (stall) */
     uint64_t start_ns, post_ns, end_ns;    /* telemetry */
 
-    struct region **local_held; /* regions it holds a reference of: of this agent */
-    size_t local_held_count;
-    struct region **remote_held; /* of the peer, or of this agent when there is no peer */
-    size_t remote_held_count;
+    /* Local regions are known by id: that they are gone is noticed, their handles are not used then. A peer's regions are held by
+     * reference: their keys must outlive the request. */
+    struct region_id *local_regions; /* of this agent; for loopback of both sides */
+    size_t local_count;
+    struct region **remote_held; /* of the peer */
+    size_t remote_count;
 
-    struct bytes notif;            /* grows and is kept */
+    struct bytes notif; /* grows and is kept */
     struct nixl_xfer *prev, *next; /* agent->xfers, under xfers_lock */
     uint32_t pins;                 /* under xfers_lock: others that look at it; a release waits for them */
+    void *block;                   /* the heap block in which all of it lives */
 
     struct lock words_lock;      /* guards the rest */
     nixl_status_t cancel_status; /* what a cancelled run ends with: CANCELED, or NOT_FOUND "peer removed" */
     struct nixl_failure_info failure;
-    char cancel_words[192];
-    char words[512];
+    struct xfer_words *words; /* NULL until something went wrong; kept until the release */
+};
+
+struct xfer_words {
+    char cancel[192]; /* why it was cancelled */
+    char text[512];   /* why it failed */
 };
 
 /* Puts a new request into its agent's list. Called with no lock held. */
@@ -477,6 +484,7 @@ struct nixl_agent {
 
     struct nixl_backend *backends[AGENT_BACKENDS]; /* grows only; count is atomic (release after the slot) */
     unsigned backend_count;
+    uint32_t able[3]; /* masks of those that reach others, serve this agent, notify: bit i of enum nixl_cap; atomic */
 
     struct region_set regions;
     uint64_t local_changes; /* atomic: grows when a local region is removed */
@@ -502,6 +510,17 @@ struct nixl_agent {
 
 static inline unsigned backend_count(struct nixl_agent *agent) {
     return __atomic_load_n(&agent->backend_count, __ATOMIC_ACQUIRE);
+}
+
+static inline uint32_t backend_mask(const struct nixl_agent *agent, uint32_t caps) {
+    uint32_t mask = caps == 0 ? (1u << __atomic_load_n(&agent->backend_count, __ATOMIC_ACQUIRE)) - 1u : UINT32_MAX;
+
+    for (unsigned i = 0; i < 3; i++) {
+        if ((caps & (1u << i)) != 0) {
+            mask &= __atomic_load_n(&agent->able[i], __ATOMIC_ACQUIRE);
+        }
+    }
+    return mask;
 }
 
 /* The carriers that src/exchange offers, NULL for none. */

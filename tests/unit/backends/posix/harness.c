@@ -104,6 +104,11 @@ nixl_status_t harness_open(struct harness *h, const char *options) {
                                          .caps = h->ops->caps,
                                          .rank = h->ops->rank,
                                          .event_fd = -1};
+    if (UNDER_TSAN && options != NULL && strstr(options, "use_posix_aio=true") != NULL &&
+        strstr(options, "use_aio=true") == NULL) {
+        free(h->options);
+        return host_fail(h, NIXL_ERR_NOT_SUPPORTED, "POSIX AIO under the thread sanitizer");
+    }
     status = h->ops->open(&h->host, h->options, &h->instance, &h->self);
     if (status != NIXL_SUCCESS) {
         free(h->options);

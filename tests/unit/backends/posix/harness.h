@@ -8,6 +8,18 @@
 
 #include <nixl/backend.h>
 
+/* The C library's own threads of POSIX AIO crash the thread sanitizer, which has not seen them start. */
+#if defined(__SANITIZE_THREAD__)
+#define UNDER_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define UNDER_TSAN 1
+#endif
+#endif
+#ifndef UNDER_TSAN
+#define UNDER_TSAN 0
+#endif
+
 struct harness {
     const struct nixl_backend_ops *ops;
     struct nixl_host host;

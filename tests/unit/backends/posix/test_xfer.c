@@ -216,6 +216,10 @@ static void one_descriptor_of_four_gib(void **state) {
     void *file;
 
     need_queue();
+    if (UNDER_TSAN) {
+        close(fd);
+        test_skip("the thread sanitizer would need 16 GiB more for it");
+    }
     if (pages < (INT64_C(7) << 30) / 4096) {
         close(fd);
         test_skip("less than 7 GiB of memory free");

@@ -18,9 +18,14 @@ struct samples {
 /* Room for `count` samples in all, so that adding them takes no memory while time is measured. */
 bool samples_reserve(struct samples *samples, size_t count);
 
-/* Room must be there. */
-static inline void samples_add(struct samples *samples, uint64_t ns) {
+/* Adds one. False without memory. */
+static inline bool samples_add(struct samples *samples, uint64_t ns) {
+    if (__builtin_expect(samples->count == samples->cap, 0) &&
+        !samples_reserve(samples, samples->count + 1)) {
+        return false;
+    }
     samples->ns[samples->count++] = ns;
+    return true;
 }
 
 bool samples_append(struct samples *to, const uint64_t *ns, size_t count);

@@ -12,6 +12,7 @@
 
 #define DRAIN_MS 2000 /* after Ctrl-C: how long requests in flight may still take */
 #define RELEASE_MS 5000
+#define ROOM ((size_t)1 << 20) /* samples of a kind that there is room for at the start */
 
 /* What lanes that run together look at: an error of one ends them all. */
 enum {
@@ -34,6 +35,8 @@ static bool lane_fail(struct lane *lane, const char *fmt, ...) {
 }
 
 bool lane_prepare(struct lane *lane) {
+    size_t room;
+
     lane->slots = calloc(lane->depth, sizeof *lane->slots);
     if (lane->slots == NULL) {
         return false;
@@ -48,9 +51,10 @@ bool lane_prepare(struct lane *lane) {
             return false;
         }
     }
-    return samples_reserve(&lane->prep, (size_t)lane->iterations + lane->depth) &&
-           samples_reserve(&lane->post, (size_t)lane->iterations) &&
-           samples_reserve(&lane->tx, (size_t)lane->iterations);
+    /* Beyond that many they grow while they are taken, by half at a time. */
+    room = lane->iterations < ROOM ? (size_t)lane->iterations : ROOM;
+    return samples_reserve(&lane->prep, lane->recreate ? room : lane->depth) &&
+           samples_reserve(&lane->post, room) && samples_reserve(&lane->tx, room);
 }
 
 /* The piece of a part that a slot transfers. */
@@ -113,6 +117,11 @@ static bool slot_deregister(struct lane *lane, struct lane_slot *slot) {
     return true;
 }
 
+static bool keep(struct lane *lane, struct samples *samples, uint64_t ns) {
+    return !lane->is_measured || samples_add(samples, ns) ||
+           lane_fail(lane, "out of memory for %zu samples", samples->count);
+}
+
 static bool part_make(struct lane *lane, struct lane_slot *slot, size_t i) {
     struct nixl_options options = with_backend(lane);
     struct nixl_list local = piece(lane, slot, i, false);
@@ -156,10 +165,7 @@ static bool slot_make(struct lane *lane, struct lane_slot *slot) {
             return false;
         }
     }
-    if (lane->is_measured) {
-        samples_add(&lane->prep, clock_now_ns() - start);
-    }
-    return true;
+    return keep(lane, &lane->prep, clock_now_ns() - start);
 }
 
 /* A request that has not ended is cancelled; false when even that does not end it. */
@@ -222,10 +228,7 @@ static bool slot_post(struct lane *lane, struct lane_slot *slot) {
         slot->pending += status == NIXL_IN_PROG;
     }
     slot->posted_ns = clock_now_ns();
-    if (lane->is_measured) {
-        samples_add(&lane->post, slot->posted_ns - start);
-    }
-    return true;
+    return keep(lane, &lane->post, slot->posted_ns - start);
 }
 
 /* Looks once at a slot in flight; *is_done when all its requests are done. */
@@ -304,8 +307,8 @@ static bool lane_loop(struct lane *lane) {
             if (!is_done) {
                 continue;
             }
-            if (lane->is_measured) {
-                samples_add(&lane->tx, clock_now_ns() - slot->posted_ns);
+            if (!keep(lane, &lane->tx, clock_now_ns() - slot->posted_ns)) {
+                return false;
             }
             slot->in_flight = false;
             lane->done++;

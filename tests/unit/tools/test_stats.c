@@ -53,6 +53,20 @@ static void one_sample_is_all_percentiles(void **state) {
     samples_free(&samples);
 }
 
+static void samples_beyond_the_room_are_kept_too(void **state) {
+    struct samples samples = {0};
+    struct summary s;
+
+    assert_true(samples_reserve(&samples, 4));
+    for (uint64_t i = 1; i <= 5000; i++) {
+        assert_true(samples_add(&samples, i * 1000));
+    }
+    samples_summarize(&samples, &s);
+    assert_int_equal(s.count, 5000);
+    assert_true(s.min_us == 1 && s.max_us == 5000);
+    samples_free(&samples);
+}
+
 static void no_samples_give_zeros(void **state) {
     struct samples samples = {0};
     struct summary s;
@@ -88,6 +102,7 @@ int main(void) {
         cmocka_unit_test(percentiles_come_from_all_samples),
         cmocka_unit_test(the_one_slow_sample_among_a_hundred_is_the_99th_percentile),
         cmocka_unit_test(one_sample_is_all_percentiles),
+        cmocka_unit_test(samples_beyond_the_room_are_kept_too),
         cmocka_unit_test(no_samples_give_zeros),
         cmocka_unit_test(sets_of_several_threads_are_joined),
         cmocka_unit_test(bandwidth_is_bytes_over_wall_time),

@@ -263,45 +263,49 @@ static void peers_close(struct nixl_agent *agent) {
     }
 }
 
-struct leftovers {
-    struct region **items;
-    size_t cap, count;
+/* Regions taken out of the set a handful at a time: there may be no memory to list them all. */
+#define HANDFUL 256u
+
+struct handful {
+    struct region *items[HANDFUL];
+    size_t count;
 };
 
 static bool region_collect(struct region *region, void *ctx) {
-    struct leftovers *all = ctx;
+    struct handful *some = ctx;
 
-    if (array_reserve(&all->items, &all->cap, all->count + 1, sizeof *all->items)) {
-        all->items[all->count++] = region;
-    }
-    return true;
+    some->items[some->count++] = region;
+    return some->count < HANDFUL;
 }
 
-/* Their memory may be gone already: region_close() copes. */
+static void region_close(struct nixl_agent *agent, struct region *region) {
+    for (uint32_t rest = region->backends; rest != 0; rest &= rest - 1) {
+        unsigned slot = (unsigned)__builtin_ctz(rest);
+        struct nixl_backend *backend = agent->backends[slot];
+
+        lock_take(&backend->control);
+        backend->ops.region_close(backend->self, region_key_of(region, slot)->handle);
+        lock_drop(&backend->control);
+    }
+    if (region_unref(region)) {
+        region_free(region);
+    }
+}
+
+/* Their memory may be gone already: a backend's region_close() copes. */
 static void regions_close(struct nixl_agent *agent) {
-    struct leftovers all = {0};
-
     for (unsigned mem = 0; mem < NIXL_MEM_KINDS; mem++) {
-        region_set_each(&agent->regions, (nixl_mem_t)mem, region_collect, &all);
-    }
-    for (size_t i = 0; i < all.count; i++) {
-        struct region *region = all.items[i];
+        struct handful some;
 
-        region_set_remove(&agent->regions, region);
-        for (unsigned slot = 0; slot < backend_count(agent); slot++) {
-            if ((region->backends & (1u << slot)) != 0) {
-                struct nixl_backend *backend = agent->backends[slot];
-
-                lock_take(&backend->control);
-                backend->ops.region_close(backend->self, region_key_of(region, slot)->handle);
-                lock_drop(&backend->control);
+        do {
+            some.count = 0;
+            region_set_each(&agent->regions, (nixl_mem_t)mem, region_collect, &some);
+            for (size_t i = 0; i < some.count; i++) {
+                region_set_remove(&agent->regions, some.items[i]);
+                region_close(agent, some.items[i]);
             }
-        }
-        if (region_unref(region)) {
-            region_free(region);
-        }
+        } while (some.count == HANDFUL);
     }
-    free(all.items);
 }
 
 void nixl_agent_destroy(struct nixl_agent *agent) {

@@ -157,6 +157,7 @@ static void counts_add(struct mock_counts *sum, const struct mock_counts *more) 
     sum->keys += more->keys;
     sum->requests += more->requests;
     sum->active += more->active;
+    sum->views += more->views;
     sum->posts += more->posts;
     sum->cancels += more->cancels;
     sum->forced += more->forced;
@@ -285,12 +286,19 @@ static long count_of(const struct mock_counts *counts, const char *what) {
         const char *name;
         long value;
     } all[] = {
-        {"regions", counts->regions},     {"peers", counts->peers},
-        {"keys", counts->keys},           {"requests", counts->requests},
-        {"active", counts->active},       {"posts", counts->posts},
-        {"cancels", counts->cancels},     {"forced", counts->forced},
-        {"notifs", counts->notifs},       {"region_opens", counts->region_opens},
-        {"key_opens", counts->key_opens}, {"peer_opens", counts->peer_opens},
+        {"regions", counts->regions},
+        {"peers", counts->peers},
+        {"keys", counts->keys},
+        {"requests", counts->requests},
+        {"active", counts->active},
+        {"views", counts->views},
+        {"posts", counts->posts},
+        {"cancels", counts->cancels},
+        {"forced", counts->forced},
+        {"notifs", counts->notifs},
+        {"region_opens", counts->region_opens},
+        {"key_opens", counts->key_opens},
+        {"peer_opens", counts->peer_opens},
     };
 
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -391,6 +399,8 @@ static const struct nixl_backend_ops mock_ops = {
     .notify = mock_notify,
     .progress = mock_progress,
     .arm = mock_arm,
+    .view_open = mock_view_open,
+    .view_close = mock_view_close,
 };
 
 const struct nixl_backend_ops *nixl_backend_v1(void) {

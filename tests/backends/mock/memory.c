@@ -225,6 +225,46 @@ void mock_key_close(void *self, void *peer, void *key) {
     free(key);
 }
 
+/* A view is an array of pointers, NULL for an empty slot and at the end. */
+nixl_status_t mock_view_open(void *self, nixl_mem_t mem, bool remote, const struct nixl_desc *descs,
+                             void *const *keys, void *const *peers, size_t count, void **view) {
+    struct mock *mock = self;
+    unsigned char **made = calloc(count + 1, sizeof *made);
+
+    (void)mem;
+    if (made == NULL) {
+        return mock->host->fail(mock->host->ctx, NIXL_ERR_BACKEND, "out of memory");
+    }
+    pthread_mutex_lock(&mock_lock);
+    for (size_t i = 0; i < count; i++) {
+        const struct mock_key *key = keys[i];
+        struct mock_region *region = keys[i] == NULL ? NULL
+                                     : remote        ? mock_region_by_id(key->region)
+                                                     : keys[i];
+
+        made[i] = region != NULL ? mock_place(region, descs[i].addr, descs[i].len) : NULL;
+        if ((keys[i] != NULL && made[i] == NULL) || (remote && (keys[i] == NULL) != (peers[i] == NULL))) {
+            pthread_mutex_unlock(&mock_lock);
+            free(made);
+            return mock->host->fail(mock->host->ctx, NIXL_ERR_NOT_FOUND, "block %zu is not there any more",
+                                    i);
+        }
+    }
+    mock->counts.views++;
+    pthread_mutex_unlock(&mock_lock);
+    *view = made;
+    return NIXL_SUCCESS;
+}
+
+void mock_view_close(void *self, void *view) {
+    struct mock *mock = self;
+
+    pthread_mutex_lock(&mock_lock);
+    mock->counts.views--;
+    pthread_mutex_unlock(&mock_lock);
+    free(view);
+}
+
 /* The process ends, or the plugin is unloaded. Who still has an instance then keeps what it stands on. */
 static void __attribute__((destructor)) memory_free(void) {
     pthread_mutex_lock(&mock_lock);

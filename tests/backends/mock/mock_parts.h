@@ -36,9 +36,9 @@ struct mock_options {
 };
 
 struct mock_counts {
-    long regions, peers, keys, requests, active; /* now */
-    long posts, cancels, forced, notifs;         /* ever */
-    long region_opens, key_opens, peer_opens;    /* ever */
+    long regions, peers, keys, requests, active, views; /* now */
+    long posts, cancels, forced, notifs;                /* ever */
+    long region_opens, key_opens, peer_opens;           /* ever */
 };
 
 struct mock {
@@ -115,6 +115,10 @@ nixl_status_t mock_query(void *self, nixl_mem_t mem, const struct nixl_meta_desc
 nixl_status_t mock_key_open(void *self, void *peer, nixl_mem_t mem, const struct nixl_desc *desc,
                             const void *bytes, size_t len, void **key);
 void mock_key_close(void *self, void *peer, void *key);
+
+nixl_status_t mock_view_open(void *self, nixl_mem_t mem, bool remote, const struct nixl_desc *descs,
+                             void *const *keys, void *const *peers, size_t count, void **view);
+void mock_view_close(void *self, void *view);
 
 /* peer.c */
 nixl_status_t mock_conn_info(void *self, const void **conn, size_t *len);

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every call with the n-th allocation failing, for each n until the call succeeds: a status, words, nothing changed,
+ * nothing left open. The program is linked with --wrap, so it is this library's own allocations that fail.
+ */
+#include "front.h"
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *old, size_t size);
+void *__real_aligned_alloc(size_t align, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+void *__wrap_aligned_alloc(size_t align, size_t size);
+
+static long left = -1; /* allocations until one fails; below 0: none does */
+static bool failed;
+static bool none; /* there is no memory at all */
+
+static bool fails(void) {
+    if (none) {
+        return true;
+    }
+    if (left < 0) {
+        return false;
+    }
+    failed = failed || left == 0;
+    return left-- == 0;
+}
+
+void *__wrap_malloc(size_t size) {
+    return fails() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size) {
+    return fails() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *old, size_t size) {
+    return fails() ? NULL : __real_realloc(old, size);
+}
+
+void *__wrap_aligned_alloc(size_t align, size_t size) {
+    return fails() ? NULL : __real_aligned_alloc(align, size);
+}
+
+/* Calls with the n-th allocation failing; true when all were there. A call may also do without one. */
+#define TRY(n, status, call)                                                                                 \
+    (left = (n), failed = false, (status) = (call), left = -1,                                               \
+     failed && (status) < 0 ? assert_true(nixl_error()[0] != '\0') : (void)0, !failed)
+
+static void an_agent_and_its_backend_begin_or_do_not(void **state) {
+    struct nixl_agent *agent = NULL;
+    struct nixl_backend *backend = NULL;
+    nixl_status_t status = NIXL_SUCCESS;
+
+    for (long n = 0; !TRY(n, status, nixl_agent_create("x", NULL, &agent)); n++) {
+        assert_true((status == NIXL_SUCCESS) == (agent != NULL));
+        nixl_agent_destroy(agent);
+    }
+    assert_status(status, NIXL_SUCCESS);
+    nixl_agent_destroy(agent);
+    for (long n = 0;; n++) {
+        bool enough;
+
+        assert_status(nixl_agent_create("x", NULL, &agent), NIXL_SUCCESS);
+        enough = TRY(n, status, nixl_backend_create(agent, "MOCK", NULL, 0, &backend));
+        assert_true((status == NIXL_SUCCESS) == (backend != NULL));
+        nixl_agent_destroy(agent);
+        if (enough) {
+            break;
+        }
+    }
+    assert_status(status, NIXL_SUCCESS);
+    assert_nothing_open();
+}
+
+static void registrations_count_whole_or_not_at_all(void **state) {
+    struct side_of_test side;
+    struct nixl_desc descs[20];
+    struct nixl_list list = NIXL_LIST(DRAM_SEG, descs, 20);
+    nixl_status_t status = NIXL_SUCCESS;
+
+    side_begin(&side, "A", NULL, "MOCK", NULL, 0, false);
+    for (unsigned i = 0; i < 20; i++) {
+        descs[i] = (struct nixl_desc){(uintptr_t)side.memory + i * 64, 64, 0};
+    }
+    for (long n = 0; !TRY(n, status, nixl_mem_register(side.agent, &list, NULL)); n++) {
+        assert_int_equal(the_mock()->count("A", "regions"), status == NIXL_SUCCESS ? 20 : 0);
+        if (status == NIXL_SUCCESS) {
+            assert_status(nixl_mem_deregister(side.agent, &list, NULL), NIXL_SUCCESS);
+        }
+    }
+    assert_int_equal(the_mock()->count("A", "regions"), 20);
+    for (long n = 0; !TRY(n, status, nixl_mem_deregister(side.agent, &list, NULL)); n++) {
+        assert_int_equal(the_mock()->count("A", "regions"), status == NIXL_SUCCESS ? 0 : 20);
+        if (status == NIXL_SUCCESS) {
+            assert_status(nixl_mem_register(side.agent, &list, NULL), NIXL_SUCCESS);
+        }
+    }
+    side_end(&side);
+    assert_nothing_open();
+}
+
+static void blobs_are_given_whole_or_not_at_all(void **state) {
+    struct agents agents;
+    struct nixl_desc whole;
+    struct nixl_list list = NIXL_LIST(DRAM_SEG, &whole, 1);
+    struct blob blob = {NULL, 0};
+    nixl_status_t status = NIXL_SUCCESS;
+    uint64_t since;
+
+    agents_begin(&agents, NULL, NULL);
+    whole = (struct nixl_desc){(uintptr_t)agents.a.memory, MEMORY, 0};
+    since = nixl_metadata_generation(agents.a.agent);
+    register_block(agents.a.agent, agents.a.memory, 64);
+    for (long n = 0; !TRY(n, status, nixl_metadata_get(agents.a.agent, &blob.data, &blob.len)); n++) {
+        assert_true(status != NIXL_SUCCESS && blob.data == NULL && blob.len == 0);
+    }
+    assert_status(load_into(agents.b.agent, blob), NIXL_SUCCESS);
+    for (long n = 0;
+         !TRY(n, status, nixl_metadata_get_partial(agents.a.agent, &list, NULL, &blob.data, &blob.len));
+         n++) {
+        assert_true(status != NIXL_SUCCESS && blob.data == NULL && blob.len == 0);
+    }
+    assert_status(load_into(agents.b.agent, blob), NIXL_SUCCESS);
+    for (long n = 0; !TRY(n, status, nixl_metadata_get_update(agents.a.agent, since, &blob.data, &blob.len));
+         n++) {
+        assert_true(status != NIXL_SUCCESS && blob.data == NULL && blob.len == 0);
+    }
+    assert_status(load_into(agents.b.agent, blob), NIXL_SUCCESS);
+    agents_end(&agents);
+}
+
+static void a_load_without_memory_changes_nothing(void **state) {
+    struct side_of_test a;
+    struct side_of_test b;
+    struct blob first;
+    struct blob second;
+    char *name = NULL;
+    nixl_status_t status = NIXL_SUCCESS;
+
+    side_begin(&a, "A", NULL, "MOCK", NULL, 0, false);
+    side_begin(&b, "B", NULL, "MOCK", NULL, 0, false);
+    for (unsigned i = 0; i < 10; i++) {
+        register_block(b.agent, b.memory + (size_t)i * 4096, 4096);
+    }
+    first = blob_of(b.agent);
+    for (long n = 0; !TRY(n, status, nixl_metadata_load(a.agent, first.data, first.len, &name)); n++) {
+        if (status != NIXL_SUCCESS) {
+            assert_null(name);
+            assert_int_equal(the_mock()->count("A", "peers"), 0);
+            assert_int_equal(the_mock()->count("A", "keys"), 0);
+            assert_status(nixl_metadata_check(a.agent, "B", NULL), NIXL_ERR_NOT_FOUND);
+        } else {
+            nixl_free(name);
+            assert_status(nixl_metadata_invalidate(a.agent, "B"), NIXL_SUCCESS);
+        }
+    }
+    assert_status(status, NIXL_SUCCESS);
+    nixl_free(name);
+    for (unsigned i = 5; i < 10; i++) {
+        assert_status(deregister_block(b.agent, b.memory + (size_t)i * 4096, 4096), NIXL_SUCCESS);
+        register_block(b.agent, b.memory + MEMORY / 2 + (size_t)i * 4096, 4096);
+    }
+    second = blob_of(b.agent);
+    for (long n = 0; !TRY(n, status, load_blob_into(a.agent, second)); n++) {
+        assert_true(status < 0);
+        assert_int_equal(the_mock()->count("A", "keys"), 10);
+        assert_true(knows(a.agent, "B", b.memory + 9 * 4096, 4096));
+        assert_false(knows(a.agent, "B", b.memory + MEMORY / 2 + 9 * 4096, 4096));
+    }
+    assert_status(status, NIXL_SUCCESS);
+    assert_int_equal(the_mock()->count("A", "keys"), 10);
+    assert_false(knows(a.agent, "B", b.memory + 9 * 4096, 4096));
+    free(first.data);
+    free(second.data);
+    side_end(&a);
+    side_end(&b);
+    assert_nothing_open();
+}
+
+static void notifications_are_kept_when_they_cannot_be_handed_out(void **state) {
+    struct agents agents;
+    struct nixl_notifs *notifs = NULL;
+    struct nixl_names *names;
+    char msg[3000] = {0};
+    size_t sent = 0;
+    nixl_status_t status = NIXL_SUCCESS;
+
+    agents_begin(&agents, NULL, NULL);
+    log_set_level(LOG_LEVEL_FATAL);
+    for (long n = 0; n < 40; n++) {
+        (void)TRY(0, status, nixl_notif_send(agents.a.agent, "A", msg, sizeof msg, NULL));
+        sent += status == NIXL_SUCCESS;
+        assert_status(nixl_notif_send(agents.a.agent, "A", msg, sizeof msg, NULL), NIXL_SUCCESS);
+        sent++;
+    }
+    log_reset();
+    for (long n = 0; !TRY(n, status, nixl_notif_take(agents.a.agent, NULL, &notifs)); n++) {
+        assert_true(status < 0);
+        assert_null(notifs);
+    }
+    assert_status(status, NIXL_SUCCESS);
+    assert_int_equal(notifs->count, sent);
+    nixl_notifs_release(notifs);
+    for (long n = 0; !TRY(n, status, nixl_peer_list(agents.a.agent, &names)); n++) {
+        assert_null(names);
+    }
+    nixl_free(names);
+    agents_end(&agents);
+}
+
+/* Peers are forgotten and agents destroyed where there is no memory at all. */
+static void taking_down_needs_no_memory(void **state) {
+    struct agents agents;
+    struct nixl_xfer *xfer;
+
+    agents_begin(&agents, NULL, NULL);
+    none = true;
+    assert_int_equal(nixl_metadata_invalidate(agents.a.agent, "B"), NIXL_SUCCESS);
+    none = false;
+    assert_int_equal(the_mock()->count("A", "keys"), 0);
+    agents_end(&agents);
+    agents_begin(&agents, "hold", "yes");
+    for (long n = 0; n < 300; n++) {
+        register_block(agents.a.agent, agents.a.memory + n * 64, 64);
+    }
+    xfer = request_of(&agents, NIXL_WRITE, 0, 64, NULL);
+    assert_status(nixl_xfer_post(xfer, NULL), NIXL_IN_PROG);
+    none = true;
+    nixl_agent_destroy(agents.a.agent);
+    none = false;
+    assert_status(nixl_xfer_release(xfer), NIXL_SUCCESS);
+    side_end(&agents.b);
+    free(agents.a.memory);
+    assert_nothing_open();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(an_agent_and_its_backend_begin_or_do_not),
+        TEST(registrations_count_whole_or_not_at_all),
+        TEST(blobs_are_given_whole_or_not_at_all),
+        TEST(a_load_without_memory_changes_nothing),
+        TEST(notifications_are_kept_when_they_cannot_be_handed_out),
+        TEST(taking_down_needs_no_memory),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -22,8 +22,7 @@ struct config_value {
 
 /* ---- what backends may call ---- */
 
-/* Counts the texts that backends gave in this thread: tells a failure with words from one without. */
-static _Thread_local unsigned words_given;
+_Thread_local unsigned backend_words_given;
 
 static nixl_status_t host_fail(void *ctx, nixl_status_t status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -34,7 +33,7 @@ static nixl_status_t host_fail(void *ctx, nixl_status_t status, const char *form
     va_list args;
 
     (void)ctx;
-    words_given++;
+    backend_words_given++;
     va_start(args, format);
     status = fail_v(status, format, args);
     va_end(args);
@@ -119,10 +118,6 @@ static struct nixl_host host_make(struct nixl_backend *backend) {
 
 /* ---- their faults in words ---- */
 
-unsigned backend_mark(void) {
-    return words_given;
-}
-
 nixl_status_t backend_fault(const struct nixl_backend *backend, unsigned mark, nixl_status_t status,
                             const char *doing) {
     if (status >= 0) {
@@ -130,7 +125,7 @@ nixl_status_t backend_fault(const struct nixl_backend *backend, unsigned mark, n
                     "backend %s: %s: the backend answered %d, which says neither done nor failed",
                     backend->ops.name, doing, (int)status);
     }
-    if (words_given == mark) {
+    if (backend_words_given == mark) {
         return fail(status, "backend %s: %s failed (%s)", backend->ops.name, doing,
                     error_status_name(status));
     }

@@ -9,7 +9,9 @@
 
 #define MANY_RUNS                                                                                            \
     (1u << 20) /* above, room for runs grows by doubling instead of being taken for the worst case */
-#define CUSTOM_MAX (UINT32_MAX) /* bytes for the backend */
+#define CUSTOM_MAX (UINT32_MAX)    /* bytes for the backend */
+#define REQUEST_ALIGN ((size_t)64) /* a request starts on a cache line */
+#define MALLOC_ALIGN ((size_t)16)  /* what malloc() gives */
 
 /* ---- the request's memory ---- */
 
@@ -19,11 +21,12 @@ static size_t round_up(size_t n, size_t align) {
 
 /* Offsets within a request's block. */
 struct layout {
-    size_t state, custom, runs, local_held, remote_held, size;
+    size_t state, custom, runs, local_regions, remote_held, size;
 };
 
 static bool layout_make(const struct build *build, size_t cap, struct layout *layout) {
-    size_t each = sizeof(struct nixl_run) + 2 * sizeof(struct region *);
+    size_t locals = build->peer != NULL ? 1 : 2;
+    size_t each = sizeof(struct nixl_run) + locals * sizeof(struct region_id) + sizeof(struct region *);
     size_t bytes;
 
     layout->state = round_up(sizeof(struct nixl_xfer), 16);
@@ -32,31 +35,35 @@ static bool layout_make(const struct build *build, size_t cap, struct layout *la
     if (!size_mul(cap, each, &bytes) || bytes > PTRDIFF_MAX - layout->runs - 64) {
         return false;
     }
-    layout->local_held = layout->runs + cap * sizeof(struct nixl_run);
-    layout->remote_held = layout->local_held + cap * sizeof(struct region *);
-    layout->size = round_up(layout->remote_held + cap * sizeof(struct region *), 64);
+    layout->local_regions = layout->runs + cap * sizeof(struct nixl_run);
+    layout->remote_held = layout->local_regions + locals * cap * sizeof(struct region_id);
+    layout->size = layout->remote_held + (build->peer != NULL ? cap * sizeof(struct region *) : 0);
     return true;
 }
 
 /* Moves what there is into a block with room for `cap` runs. */
 static bool build_move(struct build *build, size_t cap) {
     struct layout layout;
+    unsigned char *raw;
     unsigned char *block;
 
     if (!layout_make(build, cap, &layout)) {
         return false;
     }
-    block = aligned_alloc(64, layout.size);
-    if (block == NULL) {
+    /* malloc() and a step to the cache line, since aligned_alloc() takes the allocator's slow way. */
+    raw = malloc(layout.size + REQUEST_ALIGN - MALLOC_ALIGN);
+    if (raw == NULL) {
         return false;
     }
+    block = (unsigned char *)(((uintptr_t)raw + REQUEST_ALIGN - 1) & ~(uintptr_t)(REQUEST_ALIGN - 1));
     memcpy(block + layout.runs, build->runs, build->run_count * sizeof build->runs[0]);
-    memcpy(block + layout.local_held, build->local_held, build->local_count * sizeof(struct region *));
+    memcpy(block + layout.local_regions, build->local_regions, build->local_count * sizeof(struct region_id));
     memcpy(block + layout.remote_held, build->remote_held, build->remote_count * sizeof(struct region *));
-    free(build->xfer);
+    free(build->block);
+    build->block = raw;
     build->xfer = (struct nixl_xfer *)block;
     build->runs = (struct nixl_run *)(block + layout.runs);
-    build->local_held = (struct region **)(block + layout.local_held);
+    build->local_regions = (struct region_id *)(block + layout.local_regions);
     build->remote_held = (struct region **)(block + layout.remote_held);
     build->run_cap = cap;
     return true;
@@ -77,9 +84,10 @@ void build_begin(struct build *build, struct nixl_agent *agent, struct nixl_back
     build->backend = backend;
     build->peer = peer;
     build->blocks = blocks;
+    build->block = NULL;
     build->xfer = NULL;
     build->runs = build->few_runs;
-    build->local_held = build->few_local;
+    build->local_regions = build->few_local;
     build->remote_held = build->few_remote;
     build->run_count = 0;
     build->run_cap = BUILD_FEW_RUNS;
@@ -94,30 +102,27 @@ void build_begin(struct build *build, struct nixl_agent *agent, struct nixl_back
 
 /* Gives back the regions. A failed build keeps the tables locked, so no reference is the last. */
 void build_drop(struct build *build) {
-    for (size_t i = 0; i < build->local_count; i++) {
-        (void)region_unref(build->local_held[i]);
-    }
     for (size_t i = 0; i < build->remote_count; i++) {
         (void)region_unref(build->remote_held[i]);
     }
-    free(build->xfer);
+    free(build->block);
 }
 
 void build_use_local(struct build *build, struct region *region) {
-    if (region != build->local_region) {
-        build->local_region = region;
-        build->local_key = region_key_of(region, build->backend->slot)->handle;
-        region_ref(region);
-        build->local_held[build->local_count++] = region;
-    }
+    build->local_region = region;
+    build->local_key = region_key_of(region, build->backend->slot)->handle;
+    build->local_regions[build->local_count++] = region->id;
 }
 
 void build_use_remote(struct build *build, struct region *region) {
-    if (region != build->remote_region) {
-        const struct region_key *key = region_key_of(region, build->backend->slot);
+    const struct region_key *key = region_key_of(region, build->backend->slot);
 
-        build->remote_region = region;
-        build->remote_key = build->peer != NULL ? key->handle : key->self_key;
+    build->remote_region = region;
+    if (build->peer == NULL) {
+        build->remote_key = key->self_key;
+        build->local_regions[build->local_count++] = region->id;
+    } else {
+        build->remote_key = key->handle;
         region_ref(region);
         build->remote_held[build->remote_count++] = region;
     }
@@ -142,8 +147,8 @@ struct nixl_xfer *build_finish(struct build *build, const struct recipe *recipe)
         }
     }
     xfer = build->xfer;
-    memset(xfer, 0, offsetof(struct nixl_xfer, cancel_words) + 1);
-    xfer->words[0] = '\0';
+    memset(xfer, 0, sizeof *xfer);
+    xfer->block = build->block;
     if (options->has_notif && options->notif_len != 0 &&
         !bytes_append(&xfer->notif, options->notif, options->notif_len)) {
         return NULL;
@@ -183,10 +188,10 @@ struct nixl_xfer *build_finish(struct build *build, const struct recipe *recipe)
                                  ? NIXL_NO_TIMEOUT
                                  : timeout_in_force(options->stall_timeout_ms, agent->stall_timeout_ms);
     xfer->deadline_ns = CLOCK_NEVER;
-    xfer->local_held = build->local_held;
-    xfer->local_held_count = build->local_count;
+    xfer->local_regions = build->local_regions;
+    xfer->local_count = build->local_count;
     xfer->remote_held = build->remote_held;
-    xfer->remote_held_count = build->remote_count;
+    xfer->remote_count = build->remote_count;
     xfer->failure = (struct nixl_failure_info)NIXL_FAILURE_INFO_INIT;
     return xfer;
 }

@@ -20,9 +20,11 @@ struct build {
     struct peer *peer; /* NULL: the remote side is this agent's */
     size_t blocks;     /* how many there can be at most */
 
-    struct nixl_xfer *xfer; /* NULL while the runs fit on the stack */
+    void *block;            /* heap block of the request; NULL while the runs fit on the stack */
+    struct nixl_xfer *xfer; /* in it */
     struct nixl_run *runs;
-    struct region **local_held, **remote_held;
+    struct region_id *local_regions; /* loopback: of both sides */
+    struct region **remote_held;     /* a peer's, each with a reference */
     size_t run_count, run_cap, local_count, remote_count;
     uint64_t block_count;
 
@@ -34,7 +36,8 @@ struct build {
 
     size_t custom_len;
     struct nixl_run few_runs[BUILD_FEW_RUNS];
-    struct region *few_local[BUILD_FEW_RUNS], *few_remote[BUILD_FEW_RUNS];
+    struct region_id few_local[2 * BUILD_FEW_RUNS];
+    struct region *few_remote[BUILD_FEW_RUNS];
 };
 
 /* A pair of blocks, or what several pairs became. */
@@ -108,8 +111,12 @@ static inline bool build_pair(struct build *build, const struct pair *pair) {
     if (build->run_count == build->run_cap && !build_grow(build)) {
         return false;
     }
-    build_use_local(build, pair->local_region);
-    build_use_remote(build, pair->remote_region);
+    if (pair->local_region != build->local_region) {
+        build_use_local(build, pair->local_region);
+    }
+    if (pair->remote_region != build->remote_region) {
+        build_use_remote(build, pair->remote_region);
+    }
     run = &build->runs[build->run_count++];
     run->local = pair->local;
     run->remote = pair->remote;

@@ -3,6 +3,7 @@
 #include "build.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #define FORMS_TRANSFER ((1u << NIXL_FORM_PLAIN) | (1u << NIXL_FORM_STRIDED))
 
@@ -54,31 +55,70 @@ static inline struct region *source_region(struct source *source, const struct n
 enum create_result {
     CREATE_OK,
     CREATE_UNCOVERED,
+    CREATE_INVALID, /* create_check() says why */
     CREATE_NO_MEMORY
 };
 
-static enum create_result create_pairs(struct build *build, struct source *local, struct source *remote) {
+static inline enum create_result create_pair(struct build *build, struct source *local, struct source *remote,
+                                             uint32_t bit, const struct nixl_desc *l,
+                                             const struct nixl_desc *r, uint32_t index) {
+    struct pair pair = {.local = l->addr, .remote = r->addr, .len = l->len, .index = index, .count = 1};
+
+    pair.local_region = source_region(local, l, bit);
+    pair.remote_region = source_region(remote, r, bit);
+    if (pair.local_region == NULL || pair.remote_region == NULL) {
+        return CREATE_UNCOVERED;
+    }
+    return build_pair(build, &pair) ? CREATE_OK : CREATE_NO_MEMORY;
+}
+
+/* Two plain lists. */
+static enum create_result create_plain(struct build *build, struct source *local, struct source *remote,
+                                       uint64_t *total) {
     uint32_t bit = 1u << build->backend->slot;
-    struct pair pair = {.count = 1};
+    const unsigned char *at_local = local->list->items;
+    const unsigned char *at_remote = remote->list->items;
+    size_t step_local = list_item_bytes(local->list);
+    size_t step_remote = list_item_bytes(remote->list);
+    uint64_t bytes = 0;
+    uint64_t carry = 0;
+    struct nixl_desc l;
+    struct nixl_desc r;
+
+    for (size_t i = 0; i < local->list->count; i++) {
+        enum create_result result;
+
+        memcpy(&l, at_local, sizeof l);
+        memcpy(&r, at_remote, sizeof r);
+        at_local += step_local;
+        at_remote += step_remote;
+        if (l.len != r.len) {
+            return CREATE_INVALID;
+        }
+        bytes += l.len;
+        carry |= (uint64_t)(bytes < l.len);
+        result = create_pair(build, local, remote, bit, &l, &r, (uint32_t)i);
+        if (result != CREATE_OK) {
+            return result;
+        }
+    }
+    *total = bytes;
+    return carry == 0 ? CREATE_OK : CREATE_INVALID;
+}
+
+/* Lists of any form, checked already. */
+static enum create_result create_any(struct build *build, struct source *local, struct source *remote) {
+    uint32_t bit = 1u << build->backend->slot;
     struct nixl_desc l;
     struct nixl_desc r;
 
     list_begin(&local->reader, local->list);
     list_begin(&remote->reader, remote->list);
-    local->hint = (struct region_hint){0};
-    remote->hint = (struct region_hint){0};
     for (uint32_t i = 0; list_next(&local->reader, &l) && list_next(&remote->reader, &r); i++) {
-        pair.local_region = source_region(local, &l, bit);
-        pair.remote_region = source_region(remote, &r, bit);
-        if (pair.local_region == NULL || pair.remote_region == NULL) {
-            return CREATE_UNCOVERED;
-        }
-        pair.local = l.addr;
-        pair.remote = r.addr;
-        pair.len = l.len;
-        pair.index = i;
-        if (!build_pair(build, &pair)) {
-            return CREATE_NO_MEMORY;
+        enum create_result result = create_pair(build, local, remote, bit, &l, &r, i);
+
+        if (result != CREATE_OK) {
+            return result;
         }
     }
     return CREATE_OK;
@@ -115,109 +155,175 @@ static nixl_status_t create_explain(struct nixl_agent *agent, const struct peer 
     return status;
 }
 
-/* Tries the backends in order; tables held. */
-static nixl_status_t create_with(struct build *build, struct nixl_agent *agent, struct peer *peer,
-                                 const struct nixl_list *local, const struct nixl_list *remote, size_t blocks,
-                                 const struct nixl_options *given, uint32_t mask, struct recipe *recipe,
-                                 struct nixl_xfer **xfer) {
-    struct nixl_backend *order[AGENT_BACKENDS];
-    struct source l = {.set = &agent->regions, .list = local};
-    struct source r = {.set = peer != NULL ? &peer->regions : &agent->regions, .list = remote};
-    unsigned count = select_order(agent, given, mask, order);
+/* Two lists on their way to a request. */
+struct creation {
+    const struct nixl_list *local, *remote;
+    size_t blocks;
+    bool is_checked; /* else the walk over plain lists checks, and who fails asks create_check() why */
+};
 
-    for (unsigned i = 0; i < count; i++) {
-        enum create_result result;
-        nixl_status_t status;
-
-        build_begin(build, agent, order[i], peer, blocks, recipe->options->custom_len);
-        result = create_pairs(build, &l, &r);
-        if (result == CREATE_UNCOVERED) {
-            build_drop(build);
-            continue;
-        }
-        if (result == CREATE_OK) {
-            status = build_check_notif(order[i], recipe->options);
-            if (status != NIXL_SUCCESS) {
-                build_drop(build);
-                return status;
-            }
-            *xfer = build_finish(build, recipe);
-        }
-        if (*xfer == NULL) {
-            build_drop(build);
-            return fail_memory("a request", blocks * sizeof(struct nixl_run));
-        }
-        return NIXL_SUCCESS;
-    }
-    return create_explain(agent, peer, local, remote, mask);
-}
-
-static nixl_status_t create_check(nixl_xfer_op_t op, const struct nixl_list *local,
-                                  const struct nixl_list *remote, const struct nixl_options *options,
-                                  size_t *blocks, uint64_t *bytes) {
+/* All that the lists alone can show. */
+static nixl_status_t create_check(struct creation *creation, uint64_t *bytes) {
     size_t remote_blocks;
     uint64_t remote_bytes;
-    nixl_status_t status = build_check_options(op, options);
+    nixl_status_t status =
+        list_check(creation->local, FORMS_TRANSFER, false, "local list", &creation->blocks, bytes);
 
     if (status == NIXL_SUCCESS) {
-        status = list_check(local, FORMS_TRANSFER, false, "local list", blocks, bytes);
-    }
-    if (status == NIXL_SUCCESS) {
-        status = list_check(remote, FORMS_TRANSFER, false, "remote list", &remote_blocks, &remote_bytes);
+        status =
+            list_check(creation->remote, FORMS_TRANSFER, false, "remote list", &remote_blocks, &remote_bytes);
     }
     if (status != NIXL_SUCCESS) {
         return status;
     }
-    if (*blocks != remote_blocks) {
+    if (creation->blocks != remote_blocks) {
         return fail(NIXL_ERR_INVALID_PARAM, "%zu descriptors on the local side, %zu on the remote side",
-                    *blocks, remote_blocks);
+                    creation->blocks, remote_blocks);
     }
-    return lists_agree(local, remote);
+    return lists_agree(creation->local, creation->remote);
+}
+
+static nixl_status_t create_begin(struct creation *creation, uint64_t *bytes) {
+    nixl_status_t status = list_check_head(creation->local, FORMS_TRANSFER, false, "local list");
+
+    if (status == NIXL_SUCCESS) {
+        status = list_check_head(creation->remote, FORMS_TRANSFER, false, "remote list");
+    }
+    if (status != NIXL_SUCCESS) {
+        return status;
+    }
+    creation->blocks = creation->local->count;
+    if (list_is_quick(creation->local) && list_is_quick(creation->remote) &&
+        creation->local->count == creation->remote->count) {
+        return NIXL_SUCCESS;
+    }
+    creation->is_checked = true;
+    return create_check(creation, bytes);
+}
+
+/* What is wrong with the lists themselves is told before anything else. */
+static nixl_status_t create_fail(struct creation *creation, nixl_status_t status, const char *words) {
+    uint64_t bytes;
+
+    if (!creation->is_checked) {
+        nixl_status_t earlier = create_check(creation, &bytes);
+
+        if (earlier != NIXL_SUCCESS) {
+            return earlier;
+        }
+    }
+    return fail(status, "%s", words);
+}
+
+/* Builds with one backend. Tables held. */
+static enum create_result create_with(struct build *build, struct nixl_agent *agent,
+                                      struct nixl_backend *backend, struct peer *peer,
+                                      const struct creation *creation, struct recipe *recipe) {
+    struct source l = {.set = &agent->regions, .list = creation->local};
+    struct source r = {.set = peer != NULL ? &peer->regions : &agent->regions, .list = creation->remote};
+
+    build_begin(build, agent, backend, peer, creation->blocks, recipe->options->custom_len);
+    return creation->is_checked ? create_any(build, &l, &r)
+                                : create_plain(build, &l, &r, &recipe->total_bytes);
+}
+
+/* Tries the backends in order; tables held. */
+static nixl_status_t create_try(struct build *build, struct nixl_agent *agent, struct peer *peer,
+                                struct creation *creation, const struct nixl_options *given, uint32_t mask,
+                                struct recipe *recipe, struct nixl_xfer **xfer) {
+    struct nixl_backend *order[AGENT_BACKENDS];
+    unsigned count = select_order(agent, given, mask, order);
+    enum create_result result = CREATE_UNCOVERED;
+    nixl_status_t status = NIXL_SUCCESS;
+
+    for (unsigned i = 0; i < count && result == CREATE_UNCOVERED; i++) {
+        result = create_with(build, agent, order[i], peer, creation, recipe);
+        if (result == CREATE_OK) {
+            status = build_check_notif(order[i], recipe->options);
+        }
+        if (result != CREATE_OK || status != NIXL_SUCCESS) {
+            build_drop(build);
+        }
+    }
+    if (result == CREATE_UNCOVERED || result == CREATE_INVALID) {
+        status = create_fail(creation, NIXL_ERR_NOT_FOUND, "");
+        return status == NIXL_ERR_NOT_FOUND
+                   ? create_explain(agent, peer, creation->local, creation->remote, mask)
+                   : status;
+    }
+    if (status != NIXL_SUCCESS) {
+        return status;
+    }
+    if (result == CREATE_OK) {
+        *xfer = build_finish(build, recipe);
+        if (*xfer != NULL) {
+            return NIXL_SUCCESS;
+        }
+        build_drop(build);
+    }
+    return fail_memory("a request", creation->blocks * sizeof(struct nixl_run));
+}
+
+/* Finds the peer; NULL with SUCCESS is this agent itself. Tables held. */
+static nixl_status_t create_peer(struct nixl_agent *agent, const char *name, struct creation *creation,
+                                 struct peer **peer) {
+    char words[160];
+
+    *peer = NULL;
+    if (strcmp(name, agent->name) == 0) {
+        return NIXL_SUCCESS;
+    }
+    *peer = peer_find(agent, name, strlen(name));
+    if (*peer != NULL) {
+        return NIXL_SUCCESS;
+    }
+    if (name[0] == '\0') {
+        (void)snprintf(words, sizeof words, "no peer is named; this agent itself is \"%.64s\"", agent->name);
+    } else {
+        (void)snprintf(words, sizeof words, "peer \"%.64s\" is not known: its metadata is not loaded", name);
+    }
+    return create_fail(creation, NIXL_ERR_NOT_FOUND, words);
 }
 
 static nixl_status_t create(struct nixl_agent *agent, nixl_xfer_op_t op, const struct nixl_list *local,
                             const struct nixl_list *remote, const char *name,
                             const struct nixl_options *given, struct nixl_xfer **xfer) {
-    struct nixl_options options = options_full(given);
-    struct recipe recipe = {.op = op, .options = &options};
+    struct nixl_options storage;
+    const struct nixl_options *options = options_view(given, &storage);
+    struct creation creation = {.local = local, .remote = remote};
+    struct recipe recipe = {.op = op, .options = options};
     struct build build;
+    char refusal[256]; /* of the last backend that would not take the request */
     uint32_t tried = 0;
     uint32_t hints;
-    size_t blocks;
-    nixl_status_t status = create_check(op, local, remote, &options, &blocks, &recipe.total_bytes);
+    nixl_status_t status = build_check_options(op, options);
 
+    if (status == NIXL_SUCCESS) {
+        status = create_begin(&creation, &recipe.total_bytes);
+    }
     if (status == NIXL_SUCCESS) {
         status = select_hints(agent, given, &hints);
     }
     if (status != NIXL_SUCCESS) {
         return status;
     }
-    if (name == NULL || name[0] == '\0') {
-        return fail(NIXL_ERR_NOT_FOUND, "no peer is named; this agent itself is \"%s\"", agent->name);
-    }
     recipe.local_mem = local->mem;
     recipe.remote_mem = remote->mem;
     for (;;) {
         struct nixl_xfer *made = NULL;
-        struct peer *peer = NULL;
+        struct peer *peer;
         uint32_t mask;
 
         tables_search(agent);
-        if (strcmp(name, agent->name) != 0) {
-            peer = peer_find(agent, name, strlen(name));
-            if (peer == NULL) {
-                tables_leave(agent);
-                return fail(NIXL_ERR_NOT_FOUND, "peer \"%.64s\" is not known: its metadata is not loaded",
-                            name);
-            }
-        }
-        mask = build_reachers(agent, peer) & (hints != 0 ? hints : UINT32_MAX) & ~tried;
-        if (mask != 0 || tried == 0) {
-            status = create_with(&build, agent, peer, local, remote, blocks, given, mask, &recipe, &made);
+        status = create_peer(agent, name != NULL ? name : "", &creation, &peer);
+        if (status == NIXL_SUCCESS) {
+            mask = build_reachers(agent, peer) & (hints != 0 ? hints : UINT32_MAX) & ~tried;
+            status = create_try(&build, agent, peer, &creation, given, mask, &recipe, &made);
         }
         tables_leave(agent);
         if (made == NULL) {
-            return status;
+            return status == NIXL_ERR_NOT_FOUND && tried != 0 ? fail(NIXL_ERR_NOT_SUPPORTED, "%s", refusal)
+                                                              : status;
         }
         tried |= 1u << made->backend->slot;
         status = build_offer(made);
@@ -229,6 +335,7 @@ static nixl_status_t create(struct nixl_agent *agent, nixl_xfer_op_t op, const s
         if (status != NIXL_ERR_NOT_SUPPORTED) {
             return status;
         }
+        (void)snprintf(refusal, sizeof refusal, "%s", error_text());
     }
 }
 

@@ -22,7 +22,6 @@ struct draft {
     struct region_hint hint;
 
     struct dlist_run open;
-    uint64_t next;  /* address that continues it; with one block, any greater one does */
     uint64_t limit; /* last address at which a block of its length fits into its region */
     uint64_t dev;
 
@@ -30,11 +29,14 @@ struct draft {
     size_t run_count, run_cap;
     struct dlist_entry *entries; /* not NULL: flat */
     size_t entry_count;
+    uint64_t bytes;
+    bool overflows; /* bytes do not fit */
 };
 
 enum draft_result {
     DRAFT_OK,
     DRAFT_UNCOVERED,
+    DRAFT_TOO_LONG, /* the lengths sum up to more than 2^64 */
     DRAFT_NO_MEMORY
 };
 
@@ -67,8 +69,14 @@ static bool draft_flatten(struct draft *draft) {
 
 /* Ends the open run, if there is one. */
 static bool draft_close_run(struct draft *draft) {
+    uint64_t bytes;
+
     if (draft->open.count == 0) {
         return true;
+    }
+    if (__builtin_mul_overflow(draft->open.len, draft->open.count, &bytes) ||
+        __builtin_add_overflow(draft->bytes, bytes, &draft->bytes)) {
+        draft->overflows = true;
     }
     if (draft->entries == NULL && draft->run_count >= draft->blocks / RUN_BLOCKS && !draft_flatten(draft)) {
         return false;
@@ -103,17 +111,25 @@ static void draft_open_run(struct draft *draft, const struct region *region, con
     draft->common &= region->backends;
 }
 
-/* A block that does not continue the open run at its step. */
+/* Whether `desc` is where the step of the open run leads. A wrapped address is beyond the limit. */
+static inline bool draft_continues(const struct draft *draft, const struct nixl_desc *desc, uint64_t next) {
+    const struct dlist_run *open = &draft->open;
+
+    return ((desc->addr ^ next) | (desc->len ^ open->len) | (desc->dev ^ draft->dev)) == 0 &&
+           next - open->addr <= draft->limit - open->addr;
+}
+
+/* A block that does not continue a run of two or more. */
 static inline enum draft_result draft_block(struct draft *draft, const struct nixl_desc *desc) {
     struct dlist_run *open = &draft->open;
     struct region *region;
     uint64_t first;
 
-    if (open->count == 1 && desc->len == open->len && desc->dev == draft->dev && desc->addr > open->addr &&
-        desc->addr <= draft->limit) {
+    /* One branch for all, which a scattered list does not take. */
+    if ((open->count == 1) & (desc->len == open->len) & (desc->dev == draft->dev) &
+        (desc->addr > open->addr) & (desc->addr <= draft->limit)) {
         open->stride = desc->addr - open->addr;
         open->count = 2;
-        draft->next = desc->addr + open->stride;
         return DRAFT_OK;
     }
     region = draft->hint.last;
@@ -133,26 +149,34 @@ static inline enum draft_result draft_block(struct draft *draft, const struct ni
 }
 
 static enum draft_result draft_plain(struct draft *draft, const struct nixl_list *list, size_t *bad) {
-    const unsigned char *at = list->items;
+    const unsigned char *begin = list->items;
     size_t step = list_item_bytes(list);
+    const unsigned char *end = begin + list->count * step;
+    struct dlist_run *open = &draft->open;
     struct nixl_desc desc;
-    enum draft_result result;
 
-    for (size_t i = 0; i < list->count; i++, at += step) {
+    for (const unsigned char *at = begin; at != end;) {
+        enum draft_result result;
+
         memcpy(&desc, at, sizeof desc);
-        if (draft->open.count > 1 && desc.addr == draft->next && desc.len == draft->open.len &&
-            desc.addr <= draft->limit && desc.dev == draft->dev) {
-            uint64_t next = draft->next + draft->open.stride;
-
-            draft->open.count++;
-            /* An address beyond 2^64 does not come. */
-            draft->next = next > draft->next ? next : 0;
-            continue;
-        }
         result = draft_block(draft, &desc);
         if (result != DRAFT_OK) {
-            *bad = i;
+            *bad = (size_t)(at - begin) / step;
             return result;
+        }
+        at += step;
+        if (open->count > 1) {
+            uint64_t next = open->addr + open->count * open->stride;
+            uint64_t stride = open->stride;
+            uint64_t more = 0;
+
+            for (; at != end; at += step, next += stride, more++) {
+                memcpy(&desc, at, sizeof desc);
+                if (!draft_continues(draft, &desc, next)) {
+                    break;
+                }
+            }
+            open->count += more;
         }
     }
     return DRAFT_OK;
@@ -166,26 +190,20 @@ static bool draft_item(struct draft *draft, const struct nixl_strided_desc *item
     struct region *region = region_set_cover(draft->set, draft->mem, &whole, draft->want, &draft->hint);
     uint64_t first = draft->open.first + draft->open.count;
 
-    if (region == NULL || item->count < 2 || item->stride == 0) {
-        return false;
-    }
-    if (!draft_close_run(draft)) {
+    if (region == NULL || item->count < 2 || item->stride == 0 || !draft_close_run(draft)) {
         return false;
     }
     draft->open.first = first;
     draft_open_run(draft, region, &desc);
     draft->open.stride = item->stride;
     draft->open.count = item->count;
-    draft->next = item->addr + item->count * item->stride;
-    if (draft->next < item->addr) {
-        draft->next = 0;
-    }
     return true;
 }
 
 static enum draft_result draft_strided(struct draft *draft, const struct nixl_list *list, size_t *bad) {
     const unsigned char *at = list->items;
     size_t step = list_item_bytes(list);
+    struct dlist_run *open = &draft->open;
     struct nixl_strided_desc item;
     size_t index = 0;
 
@@ -199,10 +217,8 @@ static enum draft_result draft_strided(struct draft *draft, const struct nixl_li
             struct nixl_desc desc = {item.addr + b * item.stride, item.len, item.dev};
             enum draft_result result = DRAFT_OK;
 
-            if (draft->open.count > 1 && desc.addr == draft->next && desc.len == draft->open.len &&
-                desc.addr <= draft->limit && desc.dev == draft->dev) {
-                draft->open.count++;
-                draft->next += draft->open.stride;
+            if (open->count > 1 && draft_continues(draft, &desc, open->addr + open->count * open->stride)) {
+                open->count++;
             } else {
                 result = draft_block(draft, &desc);
             }
@@ -217,7 +233,7 @@ static enum draft_result draft_strided(struct draft *draft, const struct nixl_li
 
 /* Resolves the list with regions that have all of `want`. On success *view is filled; its memory is the caller's. */
 static enum draft_result view_make(const struct region_set *set, const struct nixl_list *list, size_t blocks,
-                                   uint32_t want, struct dlist_view *view, size_t *bad) {
+                                   uint32_t want, struct dlist_view *view, uint64_t *bytes, size_t *bad) {
     struct draft draft = {
         .set = set,
         .mem = list->mem,
@@ -231,11 +247,15 @@ static enum draft_result view_make(const struct region_set *set, const struct ni
     if (result == DRAFT_OK && !draft_close_run(&draft)) {
         result = DRAFT_NO_MEMORY;
     }
+    if (result == DRAFT_OK && draft.overflows) {
+        result = DRAFT_TOO_LONG;
+    }
     if (result != DRAFT_OK) {
         free(draft.runs);
         free(draft.entries);
         return result;
     }
+    *bytes = draft.bytes;
     *view = (struct dlist_view){
         .backends = draft.common,
         .is_flat = draft.entries != NULL,
@@ -268,20 +288,22 @@ static struct nixl_desc block_at(const struct nixl_list *list, size_t index) {
  */
 static nixl_status_t views_make(const struct region_set *set, const struct nixl_list *list, size_t blocks,
                                 uint32_t candidates, const char *owner, struct dlist_view *views,
-                                unsigned *count) {
+                                unsigned *count, uint64_t *bytes) {
     uint32_t left;
     size_t bad = 0;
     unsigned made = 0;
-    enum draft_result result = view_make(set, list, blocks, 0, &views[0], &bad);
+    enum draft_result result = view_make(set, list, blocks, 0, &views[0], bytes, &bad);
 
     *count = 0;
     if (result == DRAFT_NO_MEMORY) {
         return fail_memory("a prepared list", blocks * sizeof(struct dlist_entry));
     }
-    if (result == DRAFT_UNCOVERED) {
+    if (result != DRAFT_OK) {
         struct nixl_desc desc = block_at(list, bad);
+        nixl_status_t status = list_check(list, FORMS_TRANSFER, false, "list", &blocks, bytes);
 
-        return region_set_explain(set, list->mem, &desc, bad, owner);
+        /* A list that was looked at quickly may be malformed, which is the better reason. */
+        return status != NIXL_SUCCESS ? status : region_set_explain(set, list->mem, &desc, bad, owner);
     }
     views[0].backends &= candidates;
     left = candidates & ~views[0].backends;
@@ -293,7 +315,7 @@ static nixl_status_t views_make(const struct region_set *set, const struct nixl_
     while (left != 0) {
         uint32_t bit = left & (0 - left);
 
-        result = view_make(set, list, blocks, bit, &views[made], &bad);
+        result = view_make(set, list, blocks, bit, &views[made], bytes, &bad);
         left &= ~bit;
         if (result == DRAFT_OK) {
             views[made].backends &= left | bit;
@@ -327,10 +349,16 @@ static nixl_status_t prepare(struct nixl_agent *agent, const char *owner, const 
     uint32_t candidates;
     uint32_t hints;
     unsigned view_count = 0;
-    size_t blocks;
-    uint64_t bytes;
-    nixl_status_t status = list_check(list, FORMS_TRANSFER, false, "list", &blocks, &bytes);
+    size_t blocks = 0;
+    uint64_t bytes = 0;
+    nixl_status_t status = list_check_head(list, FORMS_TRANSFER, false, "list");
 
+    if (status == NIXL_SUCCESS) {
+        blocks = list->count;
+        if (!list_is_quick(list)) {
+            status = list_check(list, FORMS_TRANSFER, false, "list", &blocks, &bytes);
+        }
+    }
     if (status == NIXL_SUCCESS) {
         status = select_hints(agent, options, &hints);
     }
@@ -358,7 +386,7 @@ static nixl_status_t prepare(struct nixl_agent *agent, const char *owner, const 
                       hints != 0 ? "none of the hints can" : "the agent has none that can");
     } else {
         status = views_make(peer != NULL ? &peer->regions : &agent->regions, list, blocks, candidates,
-                            peer != NULL ? "the peer" : "this agent", views, &view_count);
+                            peer != NULL ? "the peer" : "this agent", views, &view_count, &bytes);
     }
     made = NULL;
     if (status == NIXL_SUCCESS) {

@@ -11,6 +11,11 @@
 #include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
+
+static uint8_t cancel_level(const struct nixl_xfer *xfer) {
+    return __atomic_load_n(&xfer->cancel_level, __ATOMIC_ACQUIRE);
+}
 
 /* ---- failure in words ---- */
 
@@ -36,54 +41,74 @@ static size_t blame(struct nixl_xfer *xfer, const struct nixl_failure *failure, 
     return index;
 }
 
+/* Where the words go; made when first needed. NULL without memory. Under words_lock. */
+static struct xfer_words *words_of(struct nixl_xfer *xfer) {
+    if (xfer->words == NULL) {
+        xfer->words = calloc(1, sizeof *xfer->words);
+    }
+    return xfer->words;
+}
+
 /* Takes over a backend's failure; returns the state the request ends in. */
 static int32_t failure_take(struct nixl_xfer *xfer, const struct nixl_failure *given) {
     struct nixl_failure failure = NIXL_FAILURE_INIT;
+    struct xfer_words *words;
     nixl_status_t status;
     char place[160];
     char os[80] = "";
+    size_t index;
     size_t used = 0;
 
     memcpy(&failure, given, given->size < sizeof failure ? given->size : sizeof failure);
     status =
         failure.status < 0 && failure.status >= NIXL_ERR_NO_TELEMETRY ? failure.status : NIXL_ERR_BACKEND;
-    lock_take(&xfer->words_lock);
-    xfer->failure = (struct nixl_failure_info)NIXL_FAILURE_INFO_INIT;
-    xfer->failure.os_error = failure.os_error;
-    xfer->failure.bytes_done = failure.bytes_done;
-    if (status == NIXL_ERR_CANCELED &&
-        __atomic_load_n(&xfer->cancel_level, __ATOMIC_ACQUIRE) != XFER_CANCEL_NONE) {
-        status = xfer->cancel_status;
-        (void)text_append(xfer->words, sizeof xfer->words, &used,
-                          "%s: %s (backend %s; %" PRIu64 " of %" PRIu64 " bytes are known to be done)",
-                          error_status_name(status), xfer->cancel_words, xfer->backend->ops.name,
-                          failure.bytes_done, xfer->request.total_bytes);
-    } else {
-        xfer->failure.index = blame(xfer, &failure, place, sizeof place);
-        if (failure.os_error != 0) {
-            char reason[64];
+    index = blame(xfer, &failure, place, sizeof place);
+    if (failure.os_error != 0) {
+        char reason[64];
 
-            (void)snprintf(os, sizeof os, " (%s)", strerror_r(failure.os_error, reason, sizeof reason));
+        (void)snprintf(os, sizeof os, " (%s)", strerror_r(failure.os_error, reason, sizeof reason));
+    }
+    lock_take(&xfer->words_lock);
+    words = words_of(xfer);
+    if (status == NIXL_ERR_CANCELED && cancel_level(xfer) != XFER_CANCEL_NONE) {
+        status = xfer->cancel_status;
+        index = NIXL_NO_INDEX;
+        if (words != NULL) {
+            (void)text_append(words->text, sizeof words->text, &used,
+                              "%s: %s (backend %s; %" PRIu64 " of %" PRIu64 " bytes are known to be done)",
+                              error_status_name(status), words->cancel, xfer->backend->ops.name,
+                              failure.bytes_done, xfer->request.total_bytes);
         }
+    } else if (words != NULL) {
         (void)text_append(
-            xfer->words, sizeof xfer->words, &used, "%s: %sbackend %s: %s%s", error_status_name(status),
+            words->text, sizeof words->text, &used, "%s: %sbackend %s: %s%s", error_status_name(status),
             place, xfer->backend->ops.name,
             failure.text != NULL && failure.text[0] != '\0' ? failure.text : "no cause was given", os);
     }
-    xfer->failure.status = status;
+    xfer->failure = (struct nixl_failure_info){
+        .size = sizeof xfer->failure,
+        .status = status,
+        .os_error = failure.os_error,
+        .index = index,
+        .bytes_done = failure.bytes_done,
+    };
     lock_drop(&xfer->words_lock);
     return (int32_t)status;
 }
 
 /* A post that failed: this thread's error text is the cause. */
 void xfer_failure_of_post(struct nixl_xfer *xfer, nixl_status_t status) {
+    struct xfer_words *words;
     size_t used = 0;
 
     lock_take(&xfer->words_lock);
     xfer->failure = (struct nixl_failure_info)NIXL_FAILURE_INFO_INIT;
     xfer->failure.status = status;
-    (void)text_append(xfer->words, sizeof xfer->words, &used, "%s: %s", error_status_name(status),
-                      error_text());
+    words = words_of(xfer);
+    if (words != NULL) {
+        (void)text_append(words->text, sizeof words->text, &used, "%s: %s", error_status_name(status),
+                          error_text());
+    }
     lock_drop(&xfer->words_lock);
 }
 
@@ -130,10 +155,6 @@ void xfer_complete(void *ctx, struct nixl_request *request, const struct nixl_fa
 
 /* ---- cancel ---- */
 
-static uint8_t cancel_level(const struct nixl_xfer *xfer) {
-    return __atomic_load_n(&xfer->cancel_level, __ATOMIC_ACQUIRE);
-}
-
 /* Waits until no post is in the backend or about to enter it, which takes microseconds. Under turn. */
 static bool still_active(const struct nixl_xfer *xfer) {
     for (;;) {
@@ -155,9 +176,14 @@ static void cancel_run(struct nixl_xfer *xfer, enum nixl_cancel how, nixl_status
         return;
     }
     if (cancel_level(xfer) == XFER_CANCEL_NONE) {
+        struct xfer_words *kept;
+
         lock_take(&xfer->words_lock);
         xfer->cancel_status = status;
-        (void)snprintf(xfer->cancel_words, sizeof xfer->cancel_words, "%s", words);
+        kept = words_of(xfer);
+        if (kept != NULL) {
+            (void)snprintf(kept->cancel, sizeof kept->cancel, "%s", words);
+        }
         lock_drop(&xfer->words_lock);
     }
     __atomic_store_n(&xfer->cancel_level, level, __ATOMIC_RELEASE);
@@ -306,11 +332,10 @@ bool xfer_any_active_uses_marked(struct nixl_agent *agent) {
         if (!xfer_is_active(__atomic_load_n(&xfer->state, __ATOMIC_SEQ_CST))) {
             continue;
         }
-        for (size_t i = 0; i < xfer->local_held_count && !found; i++) {
-            found = xfer->local_held[i]->mark != 0;
-        }
-        for (size_t i = 0; xfer->peer == NULL && i < xfer->remote_held_count && !found; i++) {
-            found = xfer->remote_held[i]->mark != 0;
+        for (size_t i = 0; i < xfer->local_count && !found; i++) {
+            const struct region *region = region_set_get(&agent->regions, xfer->local_regions[i]);
+
+            found = region != NULL && region->mark != 0;
         }
     }
     lock_drop(&agent->xfers_lock);

@@ -69,6 +69,11 @@ static inline unsigned backend_count(struct nixl_agent *agent);
 /* Mask of the backends that have all of these capabilities (enum nixl_cap set; 0: all backends). */
 static inline uint32_t backend_mask(const struct nixl_agent *agent, uint32_t caps);
 
+/* Counts the texts that backends gave in this thread: tells a failure with words from one without. Not of
+ * the initial-exec model: that would take all thread variables of the library (2 KB with the texts) out of the small room that
+ * a process has for libraries loaded later, and dlopen() by Python fails: "cannot allocate memory in static TLS block". */
+extern _Thread_local unsigned backend_words_given;
+
 /*
  * Around every call of an operation that can fail:
  *     unsigned mark = backend_mark();
@@ -77,7 +82,9 @@ static inline uint32_t backend_mask(const struct nixl_agent *agent, uint32_t cap
  * The fault's text is the backend's own with "backend NAME: " before it, or made of `doing` when it gave none.
  * Returns `status`, NIXL_ERR_BACKEND if it is no failure at all.
  */
-unsigned backend_mark(void);
+static inline unsigned backend_mark(void) {
+    return backend_words_given;
+}
 nixl_status_t backend_fault(const struct nixl_backend *backend, unsigned mark, nixl_status_t status,
                             const char *doing);
 /* Closes what is open of an agent's backends, newest first, and frees them. For destroy. */
@@ -250,6 +257,13 @@ struct list_reader {
  * below 2^31, and sums it up. Words name the item. `allow_empty`: count 0 is fine. */
 nixl_status_t list_check(const struct nixl_list *list, uint32_t forms, bool allow_empty, const char *what,
                          size_t *blocks, uint64_t *bytes);
+/* The same without a look at the items. For plain lists of memory that is enough where each block is then looked up: a
+ * block that wraps around is in no region. */
+nixl_status_t list_check_head(const struct nixl_list *list, uint32_t forms, bool allow_empty, const char *what);
+/* Whether that is so. */
+static inline bool list_is_quick(const struct nixl_list *list) {
+    return list->form == NIXL_FORM_PLAIN && (list->mem == DRAM_SEG || list->mem == VRAM_SEG);
+}
 void list_begin(struct list_reader *reader, const struct nixl_list *list);
 /* The next block; false at the end. */
 bool list_next(struct list_reader *reader, struct nixl_desc *desc);
@@ -563,6 +577,19 @@ static inline void tables_leave(struct nixl_agent *agent) {
 nixl_status_t select_hints(struct nixl_agent *agent, const struct nixl_options *options, uint32_t *mask);
 /* A full options struct whatever the caller's size: members beyond it are the defaults. NULL gives the defaults. */
 struct nixl_options options_full(const struct nixl_options *options);
+extern const struct nixl_options options_default;
+/* The same without a copy where none is needed; else it is made in *storage. */
+static inline const struct nixl_options *options_view(const struct nixl_options *options,
+                                                      struct nixl_options *storage) {
+    if (options == NULL) {
+        return &options_default;
+    }
+    if (options->size >= sizeof *options) {
+        return options;
+    }
+    *storage = options_full(options);
+    return storage;
+}
 /* The order in which to try the backends of `mask`: hints in their order, then rank, then creation. Returns how many. */
 unsigned select_order(struct nixl_agent *agent, const struct nixl_options *options, uint32_t mask,
                       struct nixl_backend *order[AGENT_BACKENDS]);

@@ -130,12 +130,8 @@ static nixl_status_t check_others(const struct nixl_list *list, const char *what
     return NIXL_SUCCESS;
 }
 
-nixl_status_t list_check(const struct nixl_list *list, uint32_t forms, bool allow_empty, const char *what,
-                         size_t *blocks, uint64_t *bytes) {
-    nixl_status_t status;
-    size_t block_count;
-    uint64_t sum = 0;
-
+nixl_status_t list_check_head(const struct nixl_list *list, uint32_t forms, bool allow_empty,
+                              const char *what) {
     if (list == NULL) {
         return fail(NIXL_ERR_INVALID_PARAM, "%s: NULL", what);
     }
@@ -154,14 +150,7 @@ nixl_status_t list_check(const struct nixl_list *list, uint32_t forms, bool allo
                     form_names[list->form]);
     }
     if (list->count == 0) {
-        if (!allow_empty) {
-            return fail(NIXL_ERR_INVALID_PARAM, "%s: no descriptors", what);
-        }
-        *blocks = 0;
-        if (bytes != NULL) {
-            *bytes = 0;
-        }
-        return NIXL_SUCCESS;
+        return allow_empty ? NIXL_SUCCESS : fail(NIXL_ERR_INVALID_PARAM, "%s: no descriptors", what);
     }
     if (list->items == NULL) {
         return fail(NIXL_ERR_INVALID_PARAM, "%s: %zu descriptors at NULL", what, list->count);
@@ -172,6 +161,18 @@ nixl_status_t list_check(const struct nixl_list *list, uint32_t forms, bool allo
     }
     if (list->count > BLOCKS_MAX) {
         return fail(NIXL_ERR_INVALID_PARAM, "%s: %zu descriptors, more than 2147483647", what, list->count);
+    }
+    return NIXL_SUCCESS;
+}
+
+nixl_status_t list_check(const struct nixl_list *list, uint32_t forms, bool allow_empty, const char *what,
+                         size_t *blocks, uint64_t *bytes) {
+    nixl_status_t status = list_check_head(list, forms, allow_empty, what);
+    size_t block_count;
+    uint64_t sum = 0;
+
+    if (status != NIXL_SUCCESS) {
+        return status;
     }
     block_count = list->count;
     if (list->form == NIXL_FORM_PLAIN) {

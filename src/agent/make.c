@@ -247,16 +247,17 @@ static nixl_status_t make(struct nixl_agent *agent, nixl_xfer_op_t op, const str
                           const int32_t *local_indices, const struct nixl_dlist *remote,
                           const int32_t *remote_indices, size_t count, const struct nixl_options *given,
                           struct nixl_xfer **xfer) {
-    struct nixl_options options = options_full(given);
+    struct nixl_options storage;
+    const struct nixl_options *options = options_view(given, &storage);
     struct nixl_backend *order[AGENT_BACKENDS];
     struct build build;
-    struct recipe recipe = {.op = op, .options = &options};
+    struct recipe recipe = {.op = op, .options = options};
     uint32_t tried = 0;
     uint32_t hints;
     nixl_status_t status = make_check(agent, local, remote, count);
 
     if (status == NIXL_SUCCESS) {
-        status = build_check_options(op, &options);
+        status = build_check_options(op, options);
     }
     if (status == NIXL_SUCCESS) {
         status = select_hints(agent, given, &hints);
@@ -285,7 +286,7 @@ static nixl_status_t make(struct nixl_agent *agent, nixl_xfer_op_t op, const str
                 }
             } else {
                 (void)select_order(agent, given, mask, order);
-                status = build_check_notif(order[0], &options);
+                status = build_check_notif(order[0], options);
                 if (status == NIXL_SUCCESS) {
                     status = make_with(&build, agent, order[0], local, local_indices, remote, remote_indices,
                                        count, &recipe, &made);

@@ -217,10 +217,10 @@ struct region *region_set_cover(const struct region_set *set, nixl_mem_t mem, co
     if (region != NULL && region_holds(region, desc) && (region->backends & want) == want) {
         return region;
     }
-    /* The next region in order: lists often go through the regions one by one. */
+    /* The next region in order: lists often go through the regions one by one. One branch, for those that do not. */
     chunk = hint->chunk;
-    if (chunk != NULL && hint->at + 1 < chunk->count && chunk->addr[hint->at + 1] <= desc->addr &&
-        (hint->at + 2 >= chunk->count || desc->addr < chunk->addr[hint->at + 2])) {
+    if (chunk != NULL && hint->at + 2 < chunk->count &&
+        ((chunk->addr[hint->at + 1] <= desc->addr) & (desc->addr < chunk->addr[hint->at + 2]))) {
         region = chunk->region[hint->at + 1];
         if (region_holds(region, desc) && (region->backends & want) == want) {
             hint->at++;

@@ -12,7 +12,10 @@ const char *nixl_xfer_error(const struct nixl_xfer *xfer) {
         return "";
     }
     state = xfer_state(xfer);
-    return xfer_is_active(state) || state == NIXL_SUCCESS || state == NIXL_ERR_NOT_POSTED ? "" : xfer->words;
+    if (state >= NIXL_SUCCESS || state == NIXL_ERR_NOT_POSTED) {
+        return "";
+    }
+    return xfer->words != NULL ? xfer->words->text : error_status_name((nixl_status_t)state);
 }
 
 nixl_status_t nixl_xfer_failure(const struct nixl_xfer *xfer, struct nixl_failure_info *info) {

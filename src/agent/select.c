@@ -5,6 +5,8 @@
  */
 #include "internal.h"
 
+const struct nixl_options options_default = NIXL_OPTIONS_INIT;
+
 struct nixl_options options_full(const struct nixl_options *options) {
     struct nixl_options full = NIXL_OPTIONS_INIT;
 
@@ -16,23 +18,24 @@ struct nixl_options options_full(const struct nixl_options *options) {
 }
 
 nixl_status_t select_hints(struct nixl_agent *agent, const struct nixl_options *options, uint32_t *mask) {
-    struct nixl_options full = options_full(options);
+    struct nixl_options storage;
+    const struct nixl_options *full = options_view(options, &storage);
     unsigned count = backend_count(agent);
     uint32_t hints = 0;
 
-    if (full.backend_count != 0 && full.backends == NULL) {
-        return fail(NIXL_ERR_INVALID_PARAM, "options: %zu backends at NULL", full.backend_count);
+    if (full->backend_count != 0 && full->backends == NULL) {
+        return fail(NIXL_ERR_INVALID_PARAM, "options: %zu backends at NULL", full->backend_count);
     }
-    for (size_t i = 0; i < full.backend_count; i++) {
+    for (size_t i = 0; i < full->backend_count; i++) {
         unsigned slot = 0;
 
         /* By address only: a handle of another agent, or one that is gone, must not be looked into. */
-        while (slot < count && agent->backends[slot] != full.backends[i]) {
+        while (slot < count && agent->backends[slot] != full->backends[i]) {
             slot++;
         }
         if (slot == count) {
             return fail(NIXL_ERR_INVALID_PARAM, "options: backend %zu is %s", i,
-                        full.backends[i] == NULL ? "NULL" : "not one of this agent's");
+                        full->backends[i] == NULL ? "NULL" : "not one of this agent's");
         }
         hints |= 1u << slot;
     }
@@ -50,11 +53,12 @@ static bool stands_before(const struct nixl_backend *a, const struct nixl_backen
 
 unsigned select_order(struct nixl_agent *agent, const struct nixl_options *options, uint32_t mask,
                       struct nixl_backend *order[AGENT_BACKENDS]) {
-    struct nixl_options full = options_full(options);
+    struct nixl_options storage;
+    const struct nixl_options *full = options_view(options, &storage);
     unsigned count = 0;
 
-    for (size_t i = 0; i < full.backend_count; i++) {
-        struct nixl_backend *backend = full.backends[i];
+    for (size_t i = 0; i < full->backend_count; i++) {
+        struct nixl_backend *backend = full->backends[i];
 
         if ((mask & (1u << backend->slot)) != 0) {
             mask &= ~(1u << backend->slot);

@@ -64,20 +64,10 @@ static void xfer_delist(struct nixl_xfer *xfer) {
 
 /* Gives back regions and peer. */
 static void xfer_let_go(struct nixl_xfer *xfer) {
-    for (size_t i = 0; i < xfer->local_held_count; i++) {
-        if (region_unref(xfer->local_held[i])) {
-            region_free(xfer->local_held[i]);
-        }
+    for (size_t i = 0; i < xfer->remote_count; i++) {
+        peer_region_unref(xfer->peer, xfer->remote_held[i]);
     }
-    for (size_t i = 0; i < xfer->remote_held_count; i++) {
-        if (xfer->peer != NULL) {
-            peer_region_unref(xfer->peer, xfer->remote_held[i]);
-        } else if (region_unref(xfer->remote_held[i])) {
-            region_free(xfer->remote_held[i]);
-        }
-    }
-    xfer->local_held_count = 0;
-    xfer->remote_held_count = 0;
+    xfer->remote_count = 0;
     if (xfer->peer != NULL) {
         peer_leave(xfer->peer);
         xfer->peer = NULL;
@@ -87,45 +77,45 @@ static void xfer_let_go(struct nixl_xfer *xfer) {
 void xfer_free(struct nixl_xfer *xfer) {
     xfer_let_go(xfer);
     bytes_free(&xfer->notif);
-    free(xfer);
+    free(xfer->words);
+    free(xfer->block);
 }
 
 /* ---- post ---- */
 
-/* Whether all regions are still there, told apart from new ones by being dead. */
-static bool regions_live(struct nixl_xfer *xfer, const char **side) {
-    for (size_t i = 0; i < xfer->local_held_count; i++) {
-        if (__atomic_load_n(&xfer->local_held[i]->is_dead, __ATOMIC_ACQUIRE)) {
-            *side = "local";
-            return false;
+/* Which side's regions are not all there any more; NULL: none. Tables held. */
+static const char *regions_gone(const struct nixl_xfer *xfer) {
+    const struct region_set *set = &xfer->agent->regions;
+
+    for (size_t i = 0; i < xfer->local_count; i++) {
+        if (region_set_get(set, xfer->local_regions[i]) == NULL) {
+            return xfer->peer != NULL ? "local" : "local or loopback";
         }
     }
-    for (size_t i = 0; i < xfer->remote_held_count; i++) {
+    for (size_t i = 0; i < xfer->remote_count; i++) {
         if (__atomic_load_n(&xfer->remote_held[i]->is_dead, __ATOMIC_ACQUIRE)) {
-            *side = "remote";
-            return false;
+            return "remote";
         }
     }
-    return true;
+    return NULL;
 }
 
 /* Something was deregistered or removed since the last look. The tables' lock waits for whoever is at it. */
 static nixl_status_t changes_look(struct nixl_xfer *xfer) {
     struct nixl_agent *agent = xfer->agent;
-    const char *side = "";
-    bool live;
+    const char *gone;
 
     tables_search(agent);
-    live = regions_live(xfer, &side);
-    if (live) {
+    gone = regions_gone(xfer);
+    if (gone == NULL) {
         xfer->local_changes = __atomic_load_n(&agent->local_changes, __ATOMIC_SEQ_CST);
         if (xfer->peer != NULL) {
             xfer->peer_changes = __atomic_load_n(&xfer->peer->changes, __ATOMIC_SEQ_CST);
         }
     }
     tables_leave(agent);
-    if (!live) {
-        return fail(NIXL_ERR_NOT_FOUND, "post: a %s region of the request is no longer registered", side);
+    if (gone != NULL) {
+        return fail(NIXL_ERR_NOT_FOUND, "post: a %s region of the request is no longer registered", gone);
     }
     return NIXL_SUCCESS;
 }

@@ -54,6 +54,16 @@ def a_users_file_is_left_and_not_refilled_for_reading():
             assert f.read() == b"precious" * 65536
 
 
+def a_users_file_that_is_too_short_to_read_is_left():
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "mine")
+        with open(path, "wb") as f:
+            f.write(b"precious")
+        refused(*POSIX, "--op_type=READ", f"--filenames={path}", words=[path, "8 bytes", "left as it is"])
+        with open(path, "rb") as f:
+            assert f.read() == b"precious"
+
+
 def a_users_file_holds_what_was_written():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "mine")
@@ -86,6 +96,7 @@ main([
     direct_io_works_where_the_file_system_has_it,
     bytealigned_places_are_read,
     a_users_file_is_left_and_not_refilled_for_reading,
+    a_users_file_that_is_too_short_to_read_is_left,
     a_users_file_holds_what_was_written,
     mistakes_are_told_with_the_path,
     the_header_shows_the_storage_settings,

@@ -135,9 +135,11 @@ static bool write_plain(struct session *session, const struct bench_file *file, 
     return true;
 }
 
-/* A file of the user's that is long enough keeps its bytes for reading; every other one is filled with 0xaa. */
+/* Fills a file with 0xaa, unless it is the user's and only to be read: then its bytes stay. */
 static bool prefill(struct session *session, const struct bench_file *file) {
     struct storage *storage = session->storage;
+    const struct bench_config *c = session->plan->config;
+    bool only_read = strcmp(c->op_type, "READ") == 0 && !c->check_consistency;
     struct stat st;
 
     if (fstat(file->plain_fd, &st) != 0) {
@@ -145,6 +147,11 @@ static bool prefill(struct session *session, const struct bench_file *file) {
     }
     if (!file->is_ours && (uint64_t)st.st_size >= storage->file_bytes) {
         return true;
+    }
+    if (!file->is_ours && only_read) {
+        return session_fail(session,
+                            "%s has %" PRIu64 " bytes and %" PRIu64 " are read of it: it is left as it is",
+                            file->path, (uint64_t)st.st_size, storage->file_bytes);
     }
     memset(storage->chunk, PATTERN_TARGET, CHUNK);
     for (uint64_t at = 0; at < storage->file_bytes && !stop_requested(); at += CHUNK) {

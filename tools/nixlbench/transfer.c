@@ -12,6 +12,7 @@
 
 #define DRAIN_MS 2000 /* after Ctrl-C: how long requests in flight may still take */
 #define RELEASE_MS 5000
+#define ROUNDS_UNTIL_YIELD 4096
 #define ROOM ((size_t)1 << 20) /* samples of a kind that there is room for at the start */
 
 /* What lanes that run together look at: an error of one ends them all. */
@@ -281,6 +282,7 @@ static bool is_over(const struct lane *lane) {
 static bool lane_loop(struct lane *lane) {
     unsigned depth = lane->iterations < lane->depth ? (unsigned)lane->iterations : lane->depth;
     uint64_t issued = 0;
+    unsigned idle = 0;
 
     for (unsigned s = 0; s < depth; s++, issued++) {
         if (!slot_make(lane, &lane->slots[s]) || !slot_post(lane, &lane->slots[s])) {
@@ -291,7 +293,8 @@ static bool lane_loop(struct lane *lane) {
         note_transport(lane, lane->slots[0].xfers[0]);
     }
     while (lane->done < lane->iterations && !is_over(lane)) {
-        if (lane->yields) {
+        /* A round that takes long waits for somebody else: who may need this processor. */
+        if (lane->yields || (++idle > ROUNDS_UNTIL_YIELD && idle % 64 == 0)) {
             sched_yield();
         }
         for (unsigned s = 0; s < depth; s++) {
@@ -307,6 +310,7 @@ static bool lane_loop(struct lane *lane) {
             if (!is_done) {
                 continue;
             }
+            idle = 0;
             if (!keep(lane, &lane->tx, clock_now_ns() - slot->posted_ns)) {
                 return false;
             }

@@ -69,6 +69,11 @@ static const struct nixl_option options[] = {
      .default_value = "false",
      .env = "NIXL_UCX_MEMORY_HOOKS",
      .help = "leave UCX's memory hooks on (costs 400 ms at start with 1.22)"},
+    {.name = "ucx_messages",
+     .kind = NIXL_OPTION_BOOL,
+     .offset = offsetof(struct ucx_options, messages),
+     .default_value = "true",
+     .help = "over tcp, read and write by messages of NIXL's own, so that a target survives its reader's death"},
 };
 
 static nixl_status_t open_context(struct ucx_instance *self) {
@@ -140,6 +145,9 @@ static nixl_status_t open_all(struct ucx_instance *self) {
     ucx_config_environment_restore();
     if (status == NIXL_SUCCESS) {
         status = ucx_notif_listen(self);
+    }
+    if (status == NIXL_SUCCESS) {
+        status = ucx_serve_listen(self);
     }
     if (status == NIXL_SUCCESS && (self->tls[0] != '\0' || self->options->devices[0] != '\0')) {
         /* Only a user's choice of transports or devices can leave too few. */

@@ -101,24 +101,24 @@ static void copy_in_run(struct ucx_xfer *xfer, const struct nixl_run *run, uint6
     struct ucx_span span = ucx_run_span(run, request->flags);
     uint64_t done = 0;
 
-    while (xfer->block < span.count && *bytes > 0 && *blocks > 0) {
-        uint64_t left = span.len - xfer->offset;
+    while (xfer->place.block < span.count && *bytes > 0 && *blocks > 0) {
+        uint64_t left = span.len - xfer->place.offset;
         uint64_t len = left < *bytes ? left : *bytes;
 
-        copy_block(request->op, run->local + xfer->block * run->local_stride + xfer->offset,
-                   run->remote + xfer->block * run->remote_stride + xfer->offset, len);
+        copy_block(request->op, run->local + xfer->place.block * run->local_stride + xfer->place.offset,
+                   run->remote + xfer->place.block * run->remote_stride + xfer->place.offset, len);
         *bytes -= len;
         done += len;
-        xfer->offset += len;
-        if (xfer->offset == span.len) {
-            xfer->offset = 0;
-            xfer->block++;
+        xfer->place.offset += len;
+        if (xfer->place.offset == span.len) {
+            xfer->place.offset = 0;
+            xfer->place.block++;
             (*blocks)--;
         }
     }
-    if (xfer->block == span.count) {
-        xfer->block = 0;
-        xfer->run++;
+    if (xfer->place.block == span.count) {
+        xfer->place.block = 0;
+        xfer->place.run++;
     }
     xfer->done += done;
     __atomic_fetch_add(&request->done_bytes, done, __ATOMIC_RELAXED);
@@ -128,15 +128,15 @@ static enum copy_outcome copy_some(struct ucx_xfer *xfer, uint64_t bytes) {
     struct nixl_request *request = xfer->request;
     unsigned blocks = PIECE_BLOCKS;
 
-    while (xfer->run < request->run_count && bytes > 0 && blocks > 0) {
-        const struct nixl_run *run = &request->runs[xfer->run];
+    while (xfer->place.run < request->run_count && bytes > 0 && blocks > 0) {
+        const struct nixl_run *run = &request->runs[xfer->place.run];
         struct ucx_region *region = NULL;
 
         if (xfer->peer != NULL) {
             region = ((struct ucx_key *)run->remote_key)->region;
             if (region == NULL || !ucx_region_enter(region)) {
-                xfer->failed_run = xfer->run;
-                xfer->failed_block = xfer->block;
+                xfer->failed_run = xfer->place.run;
+                xfer->failed_block = xfer->place.block;
                 return COPY_FAILED;
             }
         }
@@ -145,7 +145,7 @@ static enum copy_outcome copy_some(struct ucx_xfer *xfer, uint64_t bytes) {
             ucx_region_leave(region);
         }
     }
-    return xfer->run == request->run_count ? COPY_DONE : COPY_MORE;
+    return xfer->place.run == request->run_count ? COPY_DONE : COPY_MORE;
 }
 
 /* The end of a copy whose bytes are in place: its notification. False: the target's agent is gone. */

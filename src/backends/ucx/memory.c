@@ -268,6 +268,8 @@ nixl_status_t ucx_key_open(void *instance, void *handle, nixl_mem_t mem, const s
     }
     key->peer = peer;
     key->len = len;
+    key->addr = desc->addr;
+    key->region_len = desc->len;
     if (peer->is_local) {
         /* None: the region is gone already, and a post will say so. */
         key->region = ucx_registry_region(peer->local_id, desc->addr, desc->len);

@@ -34,38 +34,64 @@ static ucs_status_t on_message(void *arg, const void *header, size_t header_len,
     return UCS_OK;
 }
 
-nixl_status_t ucx_notif_listen(struct ucx_instance *self) {
+nixl_status_t ucx_notif_handler(struct ucx_instance *self, unsigned id, ucp_am_recv_callback_t handler) {
     ucp_am_handler_param_t param = {
         .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
                       UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
-        .id = UCX_AM_NOTIF,
+        .id = id,
         .flags = UCP_AM_FLAG_WHOLE_MSG,
-        .cb = on_message,
+        .cb = handler,
         .arg = self,
     };
     char words[512];
     ucs_status_t status = self->ucx->worker_set_am_recv_handler(self->worker.handle, &param);
 
     if (status != UCS_OK) {
-        return self->host->fail(self->host->ctx, NIXL_ERR_BACKEND, "notifications cannot be received: %s",
+        return self->host->fail(self->host->ctx, NIXL_ERR_BACKEND, "messages cannot be received: %s",
                                 ucx_words(self->library, status, words, sizeof words));
     }
     return NIXL_SUCCESS;
 }
 
+nixl_status_t ucx_notif_listen(struct ucx_instance *self) {
+    return ucx_notif_handler(self, UCX_AM_NOTIF, on_message);
+}
+
 /* ---- sending ---- */
 
 /* A message that grew beyond this gives its memory back. */
-#define MESSAGE_KEEP ((size_t)64 << 10)
+#define MESSAGE_KEEP ((size_t)128 << 10)
 
-static void message_give_back(struct ucx_message *message) {
-    struct ucx_worker *worker = &message->peer->self->worker;
+void ucx_message_give_back(struct ucx_message *message) {
+    struct ucx_worker *worker = &message->self->worker;
 
     if (message->bytes.cap > MESSAGE_KEEP) {
         bytes_free(&message->bytes);
     }
     message->next = worker->messages;
     worker->messages = message;
+}
+
+struct ucx_message *ucx_message_take(struct ucx_instance *self, size_t len) {
+    struct ucx_message *message = self->worker.messages;
+
+    if (message == NULL) {
+        message = calloc(1, sizeof *message);
+        if (message == NULL) {
+            return NULL;
+        }
+    } else {
+        self->worker.messages = message->next;
+    }
+    message->self = self;
+    message->peer = NULL;
+    message->xfer = NULL;
+    bytes_clear(&message->bytes);
+    if (!bytes_reserve(&message->bytes, len)) {
+        ucx_message_give_back(message);
+        return NULL;
+    }
+    return message;
 }
 
 static void on_sent(void *request, ucs_status_t status, void *arg) {
@@ -77,18 +103,8 @@ static void on_sent(void *request, ucs_status_t status, void *arg) {
         ucx_xfer_notified(message->xfer, status);
     }
     peer->pending--;
-    message_give_back(message);
+    ucx_message_give_back(message);
     peer->self->ucx->request_free(request);
-}
-
-static struct ucx_message *message_take(struct ucx_worker *worker) {
-    struct ucx_message *message = worker->messages;
-
-    if (message == NULL) {
-        return calloc(1, sizeof *message);
-    }
-    worker->messages = message->next;
-    return message;
 }
 
 /* A sent message's words when UCX refuses it at once. */
@@ -112,19 +128,14 @@ nixl_status_t ucx_notif_send(struct ucx_peer *peer, const void *msg, size_t len,
                                  .cb.send = on_sent};
     size_t name_len = strlen(host->agent);
     size_t size = wire_notif_size(name_len, len);
-    struct ucx_message *message = message_take(&self->worker);
+    struct ucx_message *message = size != 0 ? ucx_message_take(self, size) : NULL;
     ucs_status_ptr_t request;
 
     if (message == NULL) {
-        return host->fail(host->ctx, NIXL_ERR_BACKEND, "no memory for a notification");
+        return host->fail(host->ctx, NIXL_ERR_BACKEND, "no memory for a notification of %zu bytes", len);
     }
     message->peer = peer;
     message->xfer = xfer;
-    bytes_clear(&message->bytes);
-    if (size == 0 || !bytes_reserve(&message->bytes, size)) {
-        message_give_back(message);
-        return host->fail(host->ctx, NIXL_ERR_BACKEND, "no memory for a notification of %zu bytes", len);
-    }
     (void)wire_notif_encode(message->bytes.data, host->agent, name_len, msg, len);
     param.user_data = message;
     peer->pending++;
@@ -133,7 +144,7 @@ nixl_status_t ucx_notif_send(struct ucx_peer *peer, const void *msg, size_t len,
         return xfer != NULL ? NIXL_IN_PROG : NIXL_SUCCESS;
     }
     peer->pending--;
-    message_give_back(message);
+    ucx_message_give_back(message);
     if (UCS_PTR_IS_ERR(request)) {
         return send_refused(peer, UCS_PTR_STATUS(request));
     }

@@ -33,8 +33,8 @@ void ucx_note_make(struct ucx_instance *self) {
         memcpy(self->id + 8, &self->generation, sizeof self->generation);
     }
     text_hex_encode(id, self->id, sizeof self->id);
-    (void)snprintf(self->note, sizeof self->note, "UCX %s errors=%s id=%s", self->library->version_text,
-                   self->options->error_handling == UCX_ERRORS_PEER ? "peer" : "none", id);
+    (void)snprintf(self->note, sizeof self->note, "UCX %s errors=%s messages=%d id=%s", self->library->version_text,
+                   self->options->error_handling == UCX_ERRORS_PEER ? "peer" : "none", self->options->messages, id);
 }
 
 static bool note_version(struct text note, uint32_t *version) {
@@ -56,6 +56,17 @@ static bool note_version(struct text note, uint32_t *version) {
     }
     *version = UCX_VERSION(parts[0], parts[1], parts[2]);
     return true;
+}
+
+static bool note_has(struct text note, const char *wanted) {
+    struct text word;
+
+    while (text_split(&note, ' ', &word)) {
+        if (text_equal(word, wanted)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static bool note_id(struct text note, uint8_t id[16]) {
@@ -159,6 +170,8 @@ nixl_status_t ucx_peer_open(void *instance, const char *name, void *token, const
     peer->op_max = UCX_OP_START;
     peer->is_local = note != NULL && note_id((struct text){note, note_len}, peer->local_id) &&
                      ucx_registry_has(peer->local_id);
+    peer->takes_questions =
+        note != NULL && self->options->messages && note_has((struct text){note, note_len}, "messages=1");
     *out = peer;
     return NIXL_SUCCESS;
 }
@@ -339,6 +352,7 @@ nixl_status_t ucx_peer_probe(struct ucx_instance *self) {
 void ucx_peer_handle_failure(struct ucx_peer *peer) {
     /* Ends what is in flight: the callbacks come within the call or with the next progress. */
     endpoint_close(peer, true);
+    ucx_ask_forget(peer->self, peer, NULL, UCS_ERR_CANCELED);
     say_failed(peer);
 }
 
@@ -515,13 +529,43 @@ static void ask_transports(struct ucx_peer *peer, char *text, size_t size) {
     }
 }
 
+/* The endpoint's lanes by name: those for remote access, and those for messages. Worker lock held. */
+static void lanes(struct ucx_peer *peer, char *rma, char *am, size_t size) {
+    char *info = NULL;
+    size_t info_len = 0;
+    FILE *stream = open_memstream(&info, &info_len);
+
+    rma[0] = '\0';
+    am[0] = '\0';
+    if (stream == NULL) {
+        return;
+    }
+    peer->self->ucx->ep_print_info(peer->ep, stream);
+    if (fclose(stream) == 0) {
+        read_lanes(info, rma, am, size);
+    }
+    free(info);
+    if (rma[0] == '\0' && am[0] == '\0') {
+        ask_transports(peer, am, size);
+    }
+}
+
+void ucx_peer_look_at_lanes(struct ucx_peer *peer) {
+    char rma[64], am[64];
+
+    if (peer->has_lanes) {
+        return;
+    }
+    peer->has_lanes = true;
+    lanes(peer, rma, am, sizeof rma);
+    peer->is_emulated = strcmp(rma[0] != '\0' ? rma : am, "tcp") == 0;
+}
+
 nixl_status_t ucx_peer_transport(void *instance, void *handle, nixl_mem_t mem, char *text, size_t size) {
     struct ucx_instance *self = instance;
     struct ucx_peer *peer = handle;
     nixl_status_t status;
-    char *info = NULL, rma[64], am[64];
-    size_t info_len = 0;
-    FILE *stream;
+    char rma[64] = "", am[64] = "";
 
     (void)mem;
     if (peer == NULL || peer->is_local) {
@@ -531,25 +575,12 @@ nixl_status_t ucx_peer_transport(void *instance, void *handle, nixl_mem_t mem, c
     if (ucx_is_inherited(self)) {
         return ucx_fail_inherited(self);
     }
-    stream = open_memstream(&info, &info_len);
-    if (stream == NULL) {
-        return self->host->fail(self->host->ctx, NIXL_ERR_BACKEND, "no memory");
-    }
-    rma[0] = '\0';
-    am[0] = '\0';
     ucx_worker_enter(self);
     status = ucx_peer_endpoint(peer);
     if (status == NIXL_SUCCESS && peer->ep != NULL) {
-        self->ucx->ep_print_info(peer->ep, stream);
-        (void)fflush(stream);
-        read_lanes(info, rma, am, sizeof rma);
-        if (rma[0] == '\0' && am[0] == '\0') {
-            ask_transports(peer, am, sizeof am);
-        }
+        lanes(peer, rma, am, sizeof rma);
     }
     ucx_worker_leave(self);
-    (void)fclose(stream);
-    free(info);
     if (status == NIXL_SUCCESS) {
         (void)snprintf(text, size, "%s", rma[0] != '\0' ? rma : am);
     }

@@ -29,7 +29,16 @@
 #define UCX_OP_MIN (UINT64_C(64) << 10)
 #define UCX_OP_START (UINT64_C(256) << 10)
 
-#define UCX_AM_NOTIF 0u /* the active message that carries notifications */
+/* Active messages. 0 is the reference's too; the others are between agents whose notes offer them (serve.c). */
+#define UCX_AM_NOTIF 0u
+#define UCX_AM_QUESTION 1u
+#define UCX_AM_ANSWER 2u
+#define UCX_ASKED 1024u /* buckets of questions that wait for their answers */
+/* In flight of one request by messages: enough to keep a socket full. */
+#define UCX_ASK_OPS 64u
+#define UCX_ASK_QUEUE (UINT64_C(2) << 20)
+#define UCX_ASK_SMALL (UINT64_C(8) << 10) /* blocks below this are worth packing even where UCX can put by itself */
+
 #define UCX_PAD 4096u   /* zeros behind bytes that UCX parses without knowing where they end */
 
 enum { UCX_ERRORS_NONE = 0, UCX_ERRORS_PEER = 1 };
@@ -46,6 +55,7 @@ struct ucx_options {
     const char *engine_config;
     const char *path;
     bool memory_hooks;
+    bool messages;
 };
 
 struct ucx_instance;
@@ -90,6 +100,9 @@ struct ucx_peer {
     uint32_t pending; /* flushes and messages whose callback holds this struct */
     char words[384];  /* why it failed */
     struct ucx_peer *next;
+    bool takes_questions; /* its note offers them */
+    bool is_emulated;     /* UCX plays remote access over messages: reads, and with old versions writes */
+    bool has_lanes;       /* is_emulated is known */
     uint64_t op_max; /* bytes of one operation: as much as UCX takes in without working on it for long */
 };
 
@@ -97,23 +110,31 @@ struct ucx_key {
     struct ucx_peer *peer;
     void *bytes; /* zero-padded */
     size_t len;
+    uint64_t addr, region_len; /* of the region, as its owner registered it */
     ucp_rkey_h rkey;           /* NULL until the first request; written under the worker lock */
     struct ucx_region *region; /* of a peer in this process */
 };
 
-/* An operation that UCX has not completed. */
+/* A place in a request's list: the next byte is `offset` into block `block` (of those that ucx_run_span() counts). */
+struct ucx_place {
+    size_t run;
+    uint64_t block, offset;
+};
+
+/* An operation that has not completed. */
 struct ucx_op {
     struct ucx_op *next;
     struct ucx_xfer *xfer;
     uint64_t bytes;
-    uint64_t block;
-    size_t run;
+    struct ucx_place place; /* where it begins; run NIXL_NO_INDEX: a flush */
+    uint64_t cookie;        /* of its question */
 };
 
-/* A notification on its way out, from a free list. */
+/* A message on its way out, from a free list. */
 struct ucx_message {
     struct ucx_message *next;
-    struct ucx_peer *peer;
+    struct ucx_instance *self;
+    struct ucx_peer *peer; /* whose `pending` counts it; NULL for answers */
     struct ucx_xfer *xfer; /* whose notification it is, or NULL */
     struct bytes bytes;
 };
@@ -136,13 +157,12 @@ struct ucx_xfer {
     bool is_queued;
     bool is_stopping; /* cancelled */
     bool has_keys;    /* its remote keys are unpacked */
+    bool asks;        /* goes by messages (serve.c) */
     uint32_t flags;   /* of UCX's operations */
     enum ucx_phase phase;
     uint32_t ops;    /* in flight */
     uint64_t queued; /* their bytes */
-    /* The next byte to issue. */
-    size_t run;
-    uint64_t block, offset;
+    struct ucx_place place; /* the next byte to issue */
     uint64_t done;
     /* The first failure in the list's order. */
     ucs_status_t status;
@@ -164,6 +184,8 @@ struct ucx_worker {
     struct ucx_peer *closing;    /* peers the agent let go of, being flushed */
     struct ucx_op *ops;          /* free */
     void *op_slabs;
+    struct ucx_op *asked[UCX_ASKED]; /* by cookie */
+    uint64_t next_cookie;
     struct ucx_message *messages; /* free */
 };
 
@@ -261,6 +283,8 @@ void ucx_peer_handle_failure(struct ucx_peer *peer);
 /* Worker lock held, outside callbacks: true when a closing peer is gone (and freed). `force`: do not wait. */
 bool ucx_peer_finish_close(struct ucx_peer *peer, bool force);
 nixl_status_t ucx_fail_peer(struct ucx_peer *peer);
+/* Worker lock held, endpoint there: learns once whether UCX emulates remote access to the peer. */
+void ucx_peer_look_at_lanes(struct ucx_peer *peer);
 /* Worker lock held. Whether an endpoint to our own address can be made: whether the transports that are left suffice. */
 nixl_status_t ucx_peer_probe(struct ucx_instance *self);
 void ucx_note_make(struct ucx_instance *self);
@@ -272,7 +296,22 @@ nixl_status_t ucx_notify(void *self, void *peer, const void *msg, size_t len);
  * ucx_xfer_notified() later, when it could not leave at once. */
 nixl_status_t ucx_notif_send(struct ucx_peer *peer, const void *msg, size_t len, struct ucx_xfer *xfer);
 
+/* A message with room for `len` bytes, NULL without memory; and back. Worker lock held. */
+struct ucx_message *ucx_message_take(struct ucx_instance *self, size_t len);
+void ucx_message_give_back(struct ucx_message *message);
+nixl_status_t ucx_notif_handler(struct ucx_instance *self, unsigned id, ucp_am_recv_callback_t handler);
+
+/* serve.c: reads and writes by messages. Worker lock held. */
+nixl_status_t ucx_serve_listen(struct ucx_instance *self);
+/* Asks for the next piece of a request; `op` is counted already. False: it has failed at once and is finished. */
+bool ucx_ask(struct ucx_xfer *xfer, struct ucx_op *op);
+/* Ends what a peer, or one request to it, still waits for. */
+void ucx_ask_forget(struct ucx_instance *self, const struct ucx_peer *peer, const struct ucx_xfer *xfer,
+                    ucs_status_t status);
+
 /* xfer.c */
+/* An operation is over: counts, and gives the record back. */
+void ucx_op_finish(struct ucx_op *op, ucs_status_t status);
 nixl_status_t ucx_request_open(void *self, struct nixl_request *request);
 void ucx_request_close(void *self, struct nixl_request *request);
 nixl_status_t ucx_post(void *self, struct nixl_request *request);

@@ -53,60 +53,81 @@ static void note_done(struct ucx_xfer *xfer, uint64_t bytes) {
 }
 
 static bool is_issued(const struct ucx_xfer *xfer) {
-    return xfer->run == xfer->request->run_count;
+    return xfer->place.run == xfer->request->run_count;
+}
+
+/* The block where an operation begins; of blocks seen as one, the first that it touches. */
+static uint64_t block_of(const struct ucx_xfer *xfer, const struct ucx_place *place) {
+    const struct nixl_run *run = &xfer->request->runs[place->run];
+
+    return place->offset >= run->len ? place->offset / run->len : place->block;
+}
+
+void ucx_op_finish(struct ucx_op *op, ucs_status_t status) {
+    struct ucx_xfer *xfer = op->xfer;
+    struct ucx_worker *worker = &xfer->self->worker;
+    bool is_flush = op->place.run == NIXL_NO_INDEX;
+
+    xfer->ops--;
+    xfer->queued -= op->bytes;
+    if (status != UCS_OK) {
+        note_failure(xfer, status, op->place.run, is_flush ? 0 : block_of(xfer, &op->place));
+    } else if (!is_flush) {
+        note_done(xfer, op->bytes);
+    }
+    op->next = worker->ops;
+    worker->ops = op;
+    if (xfer->ops == 0 || !is_issued(xfer)) {
+        ucx_worker_ready(xfer->self, xfer);
+    }
 }
 
 /* UCX's callback for every put, get and flush. */
 static void on_op_done(void *request, ucs_status_t status, void *arg) {
     struct ucx_op *op = arg;
-    struct ucx_xfer *xfer = op->xfer;
-    struct ucx_worker *worker = &xfer->self->worker;
+    const struct ucx_abi *ucx = op->xfer->self->ucx;
 
-    xfer->ops--;
-    xfer->queued -= op->bytes;
-    if (status == UCS_OK) {
-        note_done(xfer, op->bytes);
-    } else {
-        note_failure(xfer, status, op->run, op->block);
+    ucx_op_finish(op, status);
+    ucx->request_free(request);
+}
+
+/* A record off the free list, counted as in flight; NULL (noted as a failure) without memory. */
+static struct ucx_op *op_take(struct ucx_xfer *xfer, struct ucx_place place, uint64_t bytes) {
+    struct ucx_worker *worker = &xfer->self->worker;
+    struct ucx_op *op;
+
+    if (worker->ops == NULL && !ops_grow(worker)) {
+        note_failure(xfer, UCS_ERR_NO_MEMORY, place.run, 0);
+        return NULL;
     }
-    op->next = worker->ops;
-    worker->ops = op;
-    xfer->self->ucx->request_free(request);
-    if (xfer->ops == 0 || !is_issued(xfer)) {
-        ucx_worker_ready(xfer->self, xfer);
-    }
+    op = worker->ops;
+    worker->ops = op->next;
+    op->xfer = xfer;
+    op->bytes = bytes;
+    op->place = place;
+    xfer->ops++;
+    xfer->queued += bytes;
+    return op;
 }
 
 /* ---- issuing ---- */
 
 enum step { STEP_WAIT, STEP_TURN_OVER, STEP_ENDED };
 
+/* One put or get of the current block. */
 static bool issue_one(struct ucx_xfer *xfer, const struct nixl_run *run, uint64_t len, ucp_request_param_t *param) {
     struct ucx_instance *self = xfer->self;
-    struct ucx_op *op = self->worker.ops;
-    uint64_t local = run->local + xfer->block * run->local_stride + xfer->offset;
-    uint64_t remote = run->remote + xfer->block * run->remote_stride + xfer->offset;
+    struct ucx_op *op = op_take(xfer, xfer->place, len);
+    uint64_t local = run->local + xfer->place.block * run->local_stride + xfer->place.offset;
+    uint64_t remote = run->remote + xfer->place.block * run->remote_stride + xfer->place.offset;
     ucp_rkey_h rkey = ((const struct ucx_key *)run->remote_key)->rkey;
     ucs_status_ptr_t request;
 
     if (op == NULL) {
-        if (!ops_grow(&self->worker)) {
-            note_failure(xfer, UCS_ERR_NO_MEMORY, xfer->run, xfer->block);
-            return false;
-        }
-        op = self->worker.ops;
+        return false;
     }
-    /* Off the list before the call: callbacks of others may run in it. */
-    self->worker.ops = op->next;
-    op->xfer = xfer;
-    op->bytes = len;
-    op->run = xfer->run;
-    /* Of blocks seen as one, the first that this operation touches. */
-    op->block = xfer->offset >= run->len ? xfer->offset / run->len : xfer->block;
     param->user_data = op;
     param->memh = ((const struct ucx_region *)run->local_key)->memh;
-    xfer->ops++;
-    xfer->queued += len;
     if (xfer->request->op == NIXL_WRITE) {
         request = self->ucx->put_nbx(xfer->peer->ep, (const void *)(uintptr_t)local, len, remote, rkey, param);
     } else {
@@ -115,12 +136,13 @@ static bool issue_one(struct ucx_xfer *xfer, const struct nixl_run *run, uint64_
     if (UCS_PTR_IS_PTR(request)) {
         return true;
     }
+    /* Not by ucx_op_finish(): who issues goes on by itself. */
     xfer->ops--;
     xfer->queued -= len;
     op->next = self->worker.ops;
     self->worker.ops = op;
     if (UCS_PTR_IS_ERR(request)) {
-        note_failure(xfer, UCS_PTR_STATUS(request), op->run, op->block);
+        note_failure(xfer, UCS_PTR_STATUS(request), op->place.run, block_of(xfer, &op->place));
         return false;
     }
     note_done(xfer, len);
@@ -148,10 +170,10 @@ static void adapt_op_max(struct ucx_peer *peer, uint64_t len, uint64_t took_ns) 
 
 /* Issues the next operation of the current run and moves on. */
 static bool issue_next(struct ucx_xfer *xfer, ucp_request_param_t *param, uint64_t *issued) {
-    const struct nixl_run *run = &xfer->request->runs[xfer->run];
+    const struct nixl_run *run = &xfer->request->runs[xfer->place.run];
     struct ucx_span span = ucx_run_span(run, xfer->request->flags);
     struct ucx_peer *peer = xfer->peer;
-    uint64_t left = span.len - xfer->offset;
+    uint64_t left = span.len - xfer->place.offset;
     uint64_t len = left < peer->op_max ? left : peer->op_max;
     bool is_large = len >= UCX_OP_MIN;
     uint64_t start = is_large ? clock_now_ns() : 0;
@@ -163,15 +185,23 @@ static bool issue_next(struct ucx_xfer *xfer, ucp_request_param_t *param, uint64
         adapt_op_max(peer, len, clock_now_ns() - start);
     }
     *issued = len;
-    xfer->offset += len;
-    if (xfer->offset == span.len) {
-        xfer->offset = 0;
-        if (++xfer->block == span.count) {
-            xfer->block = 0;
-            xfer->run++;
+    xfer->place.offset += len;
+    if (xfer->place.offset == span.len) {
+        xfer->place.offset = 0;
+        if (++xfer->place.block == span.count) {
+            xfer->place.block = 0;
+            xfer->place.run++;
         }
     }
     return true;
+}
+
+/* One question, which moves the place on by itself. */
+static bool ask_next(struct ucx_xfer *xfer, uint64_t *issued) {
+    struct ucx_op *op = op_take(xfer, xfer->place, 0);
+
+    *issued = UCX_OP_MIN;
+    return op != NULL && ucx_ask(xfer, op);
 }
 
 static enum step issue(struct ucx_xfer *xfer, uint64_t *turn_end) {
@@ -186,7 +216,8 @@ static enum step issue(struct ucx_xfer *xfer, uint64_t *turn_end) {
     while (!is_issued(xfer) && !xfer->is_stopping && xfer->status == UCS_OK && xfer->peer->state == UCX_PEER_OPEN) {
         uint64_t issued = 0;
 
-        if (xfer->ops >= UCX_QUEUE_OPS || xfer->queued >= UCX_QUEUE_BYTES) {
+        if (xfer->ops >= (xfer->asks ? UCX_ASK_OPS : UCX_QUEUE_OPS) ||
+            xfer->queued >= (xfer->asks ? UCX_ASK_QUEUE : UCX_QUEUE_BYTES)) {
             return STEP_WAIT;
         }
         if (until_look == 0) {
@@ -195,7 +226,7 @@ static enum step issue(struct ucx_xfer *xfer, uint64_t *turn_end) {
             }
             until_look = CLOCK_EVERY;
         }
-        if (!issue_next(xfer, &param, &issued)) {
+        if (!(xfer->asks ? ask_next(xfer, &issued) : issue_next(xfer, &param, &issued))) {
             break;
         }
         until_look = issued >= UCX_OP_MIN ? 0 : until_look - 1;
@@ -211,23 +242,16 @@ static bool is_good(const struct ucx_xfer *xfer) {
 
 static void start_flush(struct ucx_xfer *xfer) {
     struct ucx_instance *self = xfer->self;
-    struct ucx_op *op = self->worker.ops;
+    struct ucx_op *op = op_take(xfer, (struct ucx_place){.run = NIXL_NO_INDEX}, 0);
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-                                 .cb.send = on_op_done};
+                                 .cb.send = on_op_done,
+                                 .user_data = op};
     ucs_status_ptr_t request;
 
     xfer->phase = UCX_FLUSHING;
     if (op == NULL) {
-        if (!ops_grow(&self->worker)) {
-            note_failure(xfer, UCS_ERR_NO_MEMORY, NIXL_NO_INDEX, 0);
-            return;
-        }
-        op = self->worker.ops;
+        return;
     }
-    self->worker.ops = op->next;
-    *op = (struct ucx_op){.xfer = xfer, .run = NIXL_NO_INDEX};
-    param.user_data = op;
-    xfer->ops++;
     request = self->ucx->ep_flush_nbx(xfer->peer->ep, &param);
     if (UCS_PTR_IS_PTR(request)) {
         return;
@@ -277,8 +301,8 @@ static enum step go_on(struct ucx_xfer *xfer, uint64_t *turn_end) {
     if (xfer->ops != 0) {
         return STEP_WAIT;
     }
-    /* A get that has completed has its bytes here; puts are proved by a flush. */
-    if (xfer->phase == UCX_DRAINING && is_good(xfer) && xfer->request->op == NIXL_WRITE) {
+    /* A get that has completed has its bytes here, an answer proves its question; puts are proved by a flush. */
+    if (xfer->phase == UCX_DRAINING && is_good(xfer) && xfer->request->op == NIXL_WRITE && !xfer->asks) {
         start_flush(xfer);
     }
     if (xfer->ops == 0 && xfer->phase != UCX_NOTIFYING && is_good(xfer)) {
@@ -304,8 +328,18 @@ static nixl_status_t verdict(const struct ucx_xfer *xfer, struct nixl_failure *f
     if (peer->state == UCX_PEER_FAILED) {
         failure->status = peer->is_torn_down ? NIXL_ERR_CANCELED : NIXL_ERR_REMOTE_DISCONNECT;
         failure->text = peer->words;
+    } else if (xfer->is_stopping && xfer->status == UCS_ERR_CANCELED) {
+        failure->status = NIXL_ERR_CANCELED;
+        failure->run = NIXL_NO_INDEX;
+        failure->block = 0;
     } else if (xfer->status != UCS_OK) {
         failure->status = ucx_status(xfer->status);
+        if (xfer->asks && (xfer->status == UCS_ERR_NO_ELEM || xfer->status == UCS_ERR_INVALID_ADDR)) {
+            failure->status = NIXL_ERR_NOT_FOUND;
+            (void)snprintf(text, size, "agent \"%.128s\" has no such region (any more)", peer->name);
+            failure->text = text;
+            return failure->status;
+        }
         (void)snprintf(text, size, "%sUCX %s says: %s",
                        xfer->phase == UCX_NOTIFYING ? "the data is in place, but its notification was not sent: " : "",
                        xfer->self->library->version_text, xfer->self->ucx->status_string(xfer->status));
@@ -350,6 +384,18 @@ static bool is_device(nixl_mem_t mem) {
     return mem != DRAM_SEG;
 }
 
+/* By messages: where UCX would play the operation over messages itself, and where blocks are so small that packing them is faster. */
+static bool should_ask(const struct ucx_xfer *xfer) {
+    const struct nixl_request *request = xfer->request;
+
+    if (!xfer->peer->takes_questions || !xfer->peer->is_emulated || is_device(request->local_mem) ||
+        is_device(request->remote_mem)) {
+        return false;
+    }
+    return request->op == NIXL_READ || xfer->self->library->version < UCX_VERSION(1, 21, 0) ||
+           (request->block_count > 1 && request->total_bytes / request->block_count < UCX_ASK_SMALL);
+}
+
 /* Worker lock held: the endpoint and every remote key. */
 static nixl_status_t make_ready(struct ucx_xfer *xfer) {
     const struct nixl_request *request = xfer->request;
@@ -358,7 +404,9 @@ static nixl_status_t make_ready(struct ucx_xfer *xfer) {
     for (size_t i = 0; i < request->run_count && status == NIXL_SUCCESS && !xfer->has_keys; i++) {
         status = ucx_key_unpack(xfer->self, request->runs[i].remote_key);
     }
-    if (status == NIXL_SUCCESS) {
+    if (status == NIXL_SUCCESS && !xfer->has_keys) {
+        ucx_peer_look_at_lanes(xfer->peer);
+        xfer->asks = should_ask(xfer);
         xfer->has_keys = true;
     }
     return status;
@@ -409,9 +457,7 @@ void ucx_request_close(void *instance, struct nixl_request *request) {
 static void restart(struct ucx_xfer *xfer) {
     xfer->is_stopping = false;
     xfer->phase = UCX_ISSUING;
-    xfer->run = 0;
-    xfer->block = 0;
-    xfer->offset = 0;
+    xfer->place = (struct ucx_place){0};
     xfer->done = 0;
     xfer->status = UCS_OK;
     xfer->failed_run = 0;
@@ -482,6 +528,8 @@ void ucx_cancel(void *instance, struct nixl_request *request, enum nixl_cancel h
     }
     ucx_worker_enter(self);
     if (xfer->phase != UCX_IDLE) {
+        /* Answers that come later find nobody: nothing touches local memory any more. */
+        ucx_ask_forget(self, xfer->peer, xfer, UCS_ERR_CANCELED);
         if (how == NIXL_CANCEL_FORCE) {
             ucx_peer_tear_down(xfer->peer, "a transfer to it was ended by force (a deadline, or the peer was removed)");
         }

@@ -174,6 +174,9 @@ static void a_stopped_peer_holds_a_request_until_it_is_forced(void **state) {
     if (needs_target) {
         assert_int_equal(harness_post(&f->h, &other), NIXL_IN_PROG);
         assert_int_equal(harness_wait(&f->h, &q, 200), NIXL_IN_PROG);
+    }
+    if (strcmp(text, "sysv") == 0 || strcmp(text, "posix") == 0) {
+        /* What UCX has been given, a gentle cancel waits for. (Questions of our own, over tcp, it does not.) */
         f->h.ops->cancel(f->h.self, &q.request, NIXL_CANCEL_GENTLE);
         assert_int_equal(harness_wait(&f->h, &q, 200), NIXL_IN_PROG);
     }

@@ -98,22 +98,95 @@ static void a_backend_that_works_for_no_memory_here_is_refused(void **state) {
     nixl_agent_destroy(agent);
 }
 
-static void gds_and_gds_mt_exclude_each_other(void **state) {
+/* With the folder of this test's own plugins instead of the usual one. */
+static char *own_plugins(void) {
+    char *before = strdup(getenv("NIXL_PLUGIN_DIR"));
     char folder[512];
 
     snprintf(folder, sizeof folder, "%s/tests/unit/agent", getenv("NIXL_TEST_BUILD"));
+    setenv("NIXL_PLUGIN_DIR", folder, 1);
+    return before;
+}
+
+static void usual_plugins(char *before) {
+    setenv("NIXL_PLUGIN_DIR", before, 1);
+    free(before);
+}
+
+static void gds_and_gds_mt_exclude_each_other(void **state) {
     for (int first_mt = 0; first_mt < 2; first_mt++) {
         struct nixl_agent *agent = agent_begin();
-        char *before = strdup(getenv("NIXL_PLUGIN_DIR"));
+        char *before = own_plugins();
 
-        setenv("NIXL_PLUGIN_DIR", folder, 1);
         assert_status(create(agent, first_mt ? "GDS_MT" : "GDS", NULL, NULL), NIXL_SUCCESS);
         assert_status(create(agent, first_mt ? "GDS" : "GDS_MT", NULL, NULL), NIXL_ERR_NOT_ALLOWED);
         assert_error("exclude each other");
         nixl_agent_destroy(agent);
-        setenv("NIXL_PLUGIN_DIR", before, 1);
-        free(before);
+        usual_plugins(before);
     }
+}
+
+static void a_backend_that_breaks_its_promises_is_closed_again_and_named(void **state) {
+    static const struct {
+        const char *fault;
+        nixl_status_t status;
+        const char *words;
+    } cases[] = {
+        {"odd_status", NIXL_ERR_BACKEND, "neither done nor failed"},
+        {"event", NIXL_ERR_BACKEND, "asks for progress and has no operation for it"},
+        {"period", NIXL_ERR_BACKEND, "asks for progress and has no operation for it"},
+        {"conn_fails", NIXL_ERR_UNKNOWN, "backend FAULTY: telling how to reach it failed"},
+        {"no_conn", NIXL_ERR_BACKEND, "has no connection information"},
+        {"note_fails", NIXL_ERR_BACKEND, "backend FAULTY: telling its note failed"},
+        {"long_note", NIXL_ERR_BACKEND, "its note has 256 bytes"},
+        {"null_note", NIXL_ERR_BACKEND, "its note has 4 bytes"},
+    };
+    struct nixl_agent *agent = agent_begin();
+    char *before = own_plugins();
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        assert_status(create(agent, "FAULTY", "fault", cases[i].fault), cases[i].status);
+        assert_error(cases[i].words);
+        assert_int_equal(nixl_backend_list(agent, NULL, 0), 0);
+    }
+    nixl_agent_destroy(agent);
+    usual_plugins(before);
+}
+
+static char logged[2000];
+
+static void keep_line(int level, const char *line, void *ctx) {
+    snprintf(logged + strlen(logged), sizeof logged - strlen(logged), "%s", line);
+}
+
+static void lines_of_a_backend_name_it_and_its_agent(void **state) {
+    struct nixl_agent *agent = agent_begin();
+    char *before = own_plugins();
+
+    log_set_level(LOG_LEVEL_WARN);
+    log_set_sink(keep_line, NULL);
+    assert_status(create(agent, "FAULTY", "fault", "logs"), NIXL_SUCCESS);
+    log_reset();
+    assert_words(logged, "agent x, backend FAULTY: the weather is odd");
+    assert_null(strstr(logged, "never"));
+    nixl_agent_destroy(agent);
+    usual_plugins(before);
+}
+
+static void there_is_a_limit_to_backends(void **state) {
+    struct nixl_agent *agent = agent_begin();
+
+    /* Sixteen plugins are more than there are: the count alone is looked at. */
+    agent->backend_count = AGENT_BACKENDS;
+    for (unsigned i = 0; i < AGENT_BACKENDS; i++) {
+        static struct nixl_backend filler = {.ops = {.name = "FILLER"}};
+
+        agent->backends[i] = &filler;
+    }
+    assert_status(create(agent, "NOOP", NULL, NULL), NIXL_ERR_BACKEND);
+    assert_error("16 backends, the most there can be");
+    agent->backend_count = 0;
+    nixl_agent_destroy(agent);
 }
 
 static void regions_of_before_are_not_registered_with_a_later_backend(void **state) {
@@ -214,6 +287,9 @@ int main(void) {
         TEST(reaching_others_without_notifications_is_refused),
         TEST(a_backend_that_works_for_no_memory_here_is_refused),
         TEST(gds_and_gds_mt_exclude_each_other),
+        TEST(a_backend_that_breaks_its_promises_is_closed_again_and_named),
+        TEST(lines_of_a_backend_name_it_and_its_agent),
+        TEST(there_is_a_limit_to_backends),
         TEST(regions_of_before_are_not_registered_with_a_later_backend),
         TEST(a_new_backend_changes_what_the_blob_says),
         TEST(settings_are_asked_for_through_the_host),

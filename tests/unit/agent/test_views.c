@@ -36,7 +36,7 @@ static void a_local_view_shows_the_blocks(void **state) {
 static void one_remote_view_spans_peers_and_empty_slots(void **state) {
     struct agents agents;
     struct side_of_test c;
-    struct nixl_remote_desc descs[3];
+    struct nixl_remote_desc descs[3] = {{0, 0, 0, NULL}, {0, 0, 0, NULL}, {0, 0, 0, NULL}};
     struct nixl_list list = remote_list(descs, 3);
     void *view;
 
@@ -85,9 +85,9 @@ static void what_cannot_be_viewed_is_refused_by_index(void **state) {
 
 static void views_left_open_end_with_their_agent(void **state) {
     struct agents agents;
-    struct nixl_remote_desc remote;
+    struct nixl_remote_desc remote = {0, 0, 0, NULL};
     struct nixl_list list = remote_list(&remote, 1);
-    struct nixl_desc local;
+    struct nixl_desc local = {0, 0, 0};
     struct nixl_list plain = NIXL_LIST(DRAM_SEG, &local, 1);
     void *view;
 

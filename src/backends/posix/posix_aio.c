@@ -20,8 +20,21 @@ struct paio {
 static int paio_open(void **queue, unsigned *depth, int event_fd, char *why, size_t why_size) {
     struct paio *q = calloc(1, sizeof *q);
     size_t at = 0;
+    /* The C library's threads do not live on in a forked child, and it does not know: what is queued there would wait for
+     * ever. */
+    static uint32_t first_generation;
+    uint32_t generation = fork_generation(), none = 0;
 
     (void)event_fd;
+    if (!__atomic_compare_exchange_n(&first_generation, &none, generation, false, __ATOMIC_RELAXED,
+                                     __ATOMIC_RELAXED) &&
+        none != generation) {
+        free(q);
+        text_append(
+            why, why_size, &at,
+            "this process was forked from one that used it, and the C library's threads for it are gone");
+        return ENOTSUP;
+    }
     if (q != NULL) {
         q->depth = *depth;
         q->staged = calloc(2 * (size_t)*depth, sizeof(struct posix_op *));

@@ -205,6 +205,8 @@ nixl_status_t transfer_run(struct transfer *t) {
 void transfer_close(struct transfer *t) {
     free(t->runs);
     free(t->request.state);
+    t->runs = NULL;
+    t->request.state = NULL;
 }
 
 void fill_pattern(void *buf, size_t len, uint64_t seed) {

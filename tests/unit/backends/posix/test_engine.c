@@ -145,7 +145,7 @@ static void idle_backend_uses_no_processor_time(void **state) {
 }
 
 static void sleeper_on_the_event_descriptor_is_woken(void **state) {
-    char *bytes = aligned_alloc(4096, MIB);
+    char *bytes;
     struct transfer t;
     struct nixl_run run;
     int i;
@@ -154,6 +154,7 @@ static void sleeper_on_the_event_descriptor_is_woken(void **state) {
     if (h.instance.event_fd < 0) {
         test_skip("POSIX AIO cannot wake anybody: the engine's thread completes");
     }
+    bytes = aligned_alloc(4096, MIB);
     run = run_of(direct, bytes, 0, MIB);
     assert_int_equal(transfer_open(&h, &t, NIXL_READ, &run, 1, 0), NIXL_SUCCESS);
     for (i = 0; i < 200; i++) {

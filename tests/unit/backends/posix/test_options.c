@@ -244,16 +244,46 @@ static void denied_uring_that_was_asked_for_is_an_error_in_words(void **state) {
     run_denied(calls, 1, says_why_not_uring);
 }
 
+static bool says_what_fork_did(void) {
+    struct harness h;
+
+    return harness_open(&h, "use_posix_aio=true") == NIXL_ERR_BACKEND && strstr(h.error, "forked") != NULL &&
+           harness_open(&h, NULL) == NIXL_SUCCESS && works(&h);
+}
+
+static void posix_aio_after_fork_is_refused_in_words(void **state) {
+    struct harness h;
+    int status;
+    pid_t pid;
+
+    assert_int_equal(harness_open(&h, "use_posix_aio=true"),
+                     UNDER_TSAN ? NIXL_ERR_NOT_SUPPORTED : NIXL_SUCCESS);
+    if (UNDER_TSAN) {
+        test_skip("POSIX AIO under the thread sanitizer");
+    }
+    assert_true(works(&h));
+    harness_close(&h);
+    pid = fork();
+    if (pid == 0) {
+        _exit(says_what_fork_did() ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        /* First those whose children need a POSIX AIO that this process has not used yet. */
+        cmocka_unit_test(denied_uring_is_replaced_by_aio),
+        cmocka_unit_test(denied_uring_and_aio_are_replaced_by_posix_aio),
+        cmocka_unit_test(denied_uring_that_was_asked_for_is_an_error_in_words),
+        cmocka_unit_test(posix_aio_after_fork_is_refused_in_words),
         cmocka_unit_test(each_queue_can_be_asked_for_and_says_so),
         cmocka_unit_test(aio_goes_before_uring_when_both_are_asked_for),
         cmocka_unit_test(every_number_of_the_numeric_options_works),
         cmocka_unit_test(text_and_negative_numbers_are_of_no_unsigned_option),
         cmocka_unit_test(one_engine_leaves_the_machines_aio_to_others),
-        cmocka_unit_test(denied_uring_is_replaced_by_aio),
-        cmocka_unit_test(denied_uring_and_aio_are_replaced_by_posix_aio),
-        cmocka_unit_test(denied_uring_that_was_asked_for_is_an_error_in_words),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An agent's beginning and end, the settings it takes from its environment, and the edge of every call: NULL, fork and
- * the one-call-at-a-time mode. Destroy takes things down from the outside in: exchange, requests, thread, peers, views,
- * regions, backends, and only then what backends may still call.
+ * An agent's beginning and end, the settings it takes from its environment, and the edge of every call: NULL,
+ * fork and the one-call-at-a-time mode. Destroy takes things down from the outside in: exchange, requests,
+ * thread, peers, views, regions, backends, and only then what backends may still call.
  */
 #include "agent/agent.h"
 #include "agent/internal.h"
@@ -113,8 +113,8 @@ static nixl_status_t settings_read(struct nixl_agent *agent, const struct nixl_a
     return status;
 }
 
-/* When this life began, and what tells it from another that began in the same nanosecond. Later agents of this process
- * begin later even where the clock stands still. */
+/* When this life began, and what tells it from another that began in the same nanosecond. Later agents of
+ * this process begin later even where the clock stands still. */
 static struct wire_incarnation incarnation_make(void) {
     static uint64_t last;
     struct wire_incarnation life = {.boot_ns = clock_wall_ns()};
@@ -315,7 +315,8 @@ void nixl_agent_destroy(struct nixl_agent *agent) {
         return;
     }
     if (agent->fork_generation != fork_generation()) {
-        /* Its threads and its backends' hardware are the parent's: nothing of it can be taken down from here. */
+        /* Its threads and its backends' hardware are the parent's: nothing of it can be taken down from here.
+         */
         (void)fail(NIXL_ERR_NOT_ALLOWED,
                    "agent destroy: agent %s was made before fork() and is the parent's to destroy",
                    agent->name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Backends of an agent: opened from plugins, never closed before the agent's end, so handles and slots stay valid. Holds
- * what the agent offers each of them (struct nixl_host), and turns their faults into words.
+ * Backends of an agent: opened from plugins, never closed before the agent's end, so handles and slots stay
+ * valid. Holds what the agent offers each of them (struct nixl_host), and turns their faults into words.
  */
 #include "agent/internal.h"
 

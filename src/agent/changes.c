@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What changed in this agent's metadata, for update blobs: a ring of the latest additions and removals of regions. One that
- * asks for more than the ring remembers gets a full blob. Guarded by agent->tables.
+ * What changed in this agent's metadata, for update blobs: a ring of the latest additions and removals of
+ * regions. One that asks for more than the ring remembers gets a full blob. Guarded by agent->tables.
  */
 #include "agent/changes.h"
 
 #include <stdlib.h>
 
-/* As many changes as an update can be made of; beyond that a full blob is hardly longer. 64 bytes each: 1 MiB. */
+/* As many changes as an update can be made of; beyond that a full blob is hardly longer. 64 bytes each: 1
+ * MiB. */
 #define CHANGES_MAX ((size_t)16384)
 
 void changes_cut(struct nixl_agent *agent) {

@@ -13,8 +13,8 @@ struct change {
     bool was_removal;
 };
 
-/* Copies the changes that came after generation `since` to `out` (NULL: only counts), oldest first. `since` must not be below
- * changes.oldest. Tables held. */
+/* Copies the changes that came after generation `since` to `out` (NULL: only counts), oldest first. `since`
+ * must not be below changes.oldest. Tables held. */
 size_t changes_since(const struct nixl_agent *agent, uint64_t since, struct change *out);
 
 #endif

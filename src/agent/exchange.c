@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The calls by which metadata travels by itself: they make the blob and hand it to the carrier that src/exchange registered
- * (agent.h). Without one they say so. No lock is held while a carrier works, so that it may load what it receives.
+ * The calls by which metadata travels by itself: they make the blob and hand it to the carrier that
+ * src/exchange registered (agent.h). Without one they say so. No lock is held while a carrier works, so that
+ * it may load what it receives.
  */
 #include "agent/agent.h"
 #include "agent/internal.h"

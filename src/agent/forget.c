@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forgetting a peer, and asking whether enough of one is known. Both only look at tables; what has to be taken down is
- * taken down by those who hold it last.
+ * Forgetting a peer, and asking whether enough of one is known. Both only look at tables; what has to be
+ * taken down is taken down by those who hold it last.
  */
 #include "agent/agent.h"
 #include "agent/internal.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loading metadata: the rules by which a blob adds to a peer, changes it, replaces it or is refused, and the commit. First all of
- * the blob is checked, then backends open what is new (stage.c), then one short change of the tables makes it
- * visible. Whatever fails before that leaves everything as it was.
+ * Loading metadata: the rules by which a blob adds to a peer, changes it, replaces it or is refused, and the
+ * commit. First all of the blob is checked, then backends open what is new (stage.c), then one short change
+ * of the tables makes it visible. Whatever fails before that leaves everything as it was.
  *
- * The rules. Without a trailer, as the reference: regions are only added; another connection of a peer that is alive, or another
- * key of a known region, is refused. With one: blobs older than what is known are refused as stale, a full blob
- * and an update also remove, a newer incarnation takes the place of its former self. A peer whose connection has
- * failed is always replaced by a blob that brings connections.
+ * The rules. Without a trailer, as the reference: regions are only added; another connection of a peer that
+ * is alive, or another key of a known region, is refused. With one: blobs older than what is known are
+ * refused as stale, a full blob and an update also remove, a newer incarnation takes the place of its former
+ * self. A peer whose connection has failed is always replaced by a blob that brings connections.
  */
 #include "agent/load.h"
 
@@ -221,7 +221,8 @@ static nixl_status_t decide(struct load *load) {
     return status;
 }
 
-/* A part of an older generation than what is completely known may repeat, but not bring back what has gone. */
+/* A part of an older generation than what is completely known may repeat, but not bring back what has gone.
+ */
 static nixl_status_t rows_check(struct load *load) {
     const struct wire_blob *blob = load->blob;
     const struct peer *old = load->old;

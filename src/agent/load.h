@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One load of a blob, as load.c (the rules), rows.c (which regions come and go) and stage.c (what backends open for it)
- * pass it on. A load runs under agent->loading: the table of peers and the peer's regions do not change meanwhile but
- * by it. Nothing of the agent changes before the commit, which cannot fail.
+ * One load of a blob, as load.c (the rules), rows.c (which regions come and go) and stage.c (what backends
+ * open for it) pass it on. A load runs under agent->loading: the table of peers and the peer's regions do not
+ * change meanwhile but by it. Nothing of the agent changes before the commit, and that is all or nothing.
  */
 #ifndef AGENT_LOAD_H
 #define AGENT_LOAD_H
@@ -55,7 +55,8 @@ nixl_status_t rows_compare(struct load *load, const struct peer *old);
 void rows_unmark(struct load *load);
 void rows_free(struct load *load);
 
-/* stage.c: opens the peer with backends of `mask`, then the keys of new rows. What fails is taken back by stage_undo(). */
+/* stage.c: opens the peer with backends of `mask`, then the keys of new rows. What fails is taken back by
+ * stage_undo(). */
 nixl_status_t stage_peers(struct load *load, uint32_t mask);
 nixl_status_t stage_keys(struct load *load);
 void stage_undo(struct load *load);

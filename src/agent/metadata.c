@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This agent's metadata as blobs: all of it, some registered blocks, or what changed. The full blob is kept as last made and
- * copied out until a generation passes. Rows are written with the tables held, so a region in a blob is registered at
- * that moment. A block that is registered several times stands in a blob once.
+ * This agent's metadata as blobs: all of it, some registered blocks, or what changed. The full blob is kept
+ * as last made and copied out until a generation passes. Rows are written with the tables held, so a region
+ * in a blob is registered at that moment. A block that is registered several times stands in a blob once.
  */
 #include "agent/changes.h"
 #include "agent/internal.h"
@@ -220,8 +220,8 @@ static int by_place(const void *a, const void *b) {
     return x->len < y->len ? -1 : x->len > y->len;
 }
 
-/* The region of each block for that backend; *count of them. False at a block that is registered with none of `mask`, which
- * is then *missing at *index. */
+/* The region of each block for that backend; *count of them. False at a block that is registered with none of
+ * `mask`, which is then *missing at *index. */
 static bool blocks_find(struct nixl_agent *agent, const struct nixl_list *list, uint32_t mask, unsigned slot,
                         struct region **regions, size_t *count, size_t *index, struct nixl_desc *missing) {
     struct list_reader reader;
@@ -349,8 +349,8 @@ static bool same_block(const struct change *a, const struct change *b) {
     return by_change(a, b) == 0;
 }
 
-/* Changes of one block become one: which backends it was removed from, which it was touched by. Returns how many blocks.
- * `backends` is then what was touched, `removed` (in the same order) what was removed. */
+/* Changes of one block become one: which backends it was removed from, which it was touched by. Returns how
+ * many blocks. `backends` is then what was touched, `removed` (in the same order) what was removed. */
 static size_t changes_settle(struct change *changes, size_t count, uint32_t *removed) {
     size_t kept = 0;
 
@@ -368,8 +368,8 @@ static size_t changes_settle(struct change *changes, size_t count, uint32_t *rem
 }
 
 /*
- * A block that was removed and is there again (registered anew, or a second time from the beginning) is both removed and added:
- * its key may be another one. Tables held.
+ * A block that was removed and is there again (registered anew, or a second time from the beginning) is both
+ * removed and added: its key may be another one. Tables held.
  */
 static nixl_status_t update_write(struct nixl_agent *agent, uint64_t since, struct change *changes,
                                   size_t count, const uint32_t *removed, struct bytes *out) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The words of nixl.h: version, names of numbers, this thread's last failure, and the plugins that can be asked for.
- * Nothing here needs an agent.
+ * The words of nixl.h: version, names of numbers, this thread's last failure, and the plugins that can be
+ * asked for. Nothing here needs an agent.
  */
 #include "agent/internal.h"
 

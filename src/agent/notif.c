@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Notifications: sent by name, kept in an inbox until they are taken. The inbox is a chain of slabs; taking hands whole
- * slabs to the caller, releasing gives them to a pool of the process (they may outlive their agent), so steady
- * traffic needs no heap. One backend carries all notifications to a peer: the cheapest common one that can.
+ * Notifications: sent by name, kept in an inbox until they are taken. The inbox is a chain of slabs; taking
+ * hands whole slabs to the caller, releasing gives them to a pool of the process (they may outlive their
+ * agent), so steady traffic needs no heap. One backend carries all notifications to a peer: the cheapest
+ * common one that can.
  *
- * Locks: inbox->lock guards its chain; the pool's lock is only tried, so that a forked child never waits for it.
+ * Locks: inbox->lock guards its chain; the pool's lock is only tried, so that a forked child never waits for
+ * it.
  */
 #include "agent/internal.h"
 
@@ -223,8 +225,8 @@ static bool is_name(const char *name, const char *other, size_t len) {
     return strncmp(name, other, len) == 0 && name[len] == '\0';
 }
 
-/* The peer of that name with a use of it. The last one that was notified is tried first: no hash for one who sends to the
- * same again. */
+/* The peer of that name with a use of it. The last one that was notified is tried first: no hash for one who
+ * sends to the same again. */
 static struct peer *target_find(struct nixl_agent *agent, const char *name) {
     struct peer *peer;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Peers: the table of them, their two counts, their end, and what is known of their connections. A peer in the table has one
- * user; each request to it is another. The last user's leaving closes keys and connections, so nothing that
- * a backend could still need goes earlier. Loading (load.c) makes peers.
+ * Peers: the table of them, their two counts, their end, and what is known of their connections. A peer in
+ * the table has one user; each request to it is another. The last user's leaving closes keys and connections,
+ * so nothing that a backend could still need goes earlier. Loading (load.c) makes peers.
  */
 #include "agent/internal.h"
 
@@ -77,7 +77,8 @@ void peer_retire(struct peer *peer) {
 
 /* ---- the end of one ---- */
 
-/* Closes the keys of a remote region that nobody holds any more. The backend's control lock is held when `locked`. */
+/* Closes the keys of a remote region that nobody holds any more. The backend's control lock is held when
+ * `locked`. */
 static void region_end(struct peer *peer, struct region *region, bool locked) {
     for (uint32_t rest = region->backends; rest != 0; rest &= rest - 1) {
         unsigned slot = (unsigned)__builtin_ctz(rest);
@@ -210,8 +211,8 @@ void peer_on_failure(void *ctx, void *token, nixl_status_t status, const char *t
 
 /* ---- the calls ---- */
 
-/* The start of each call on a peer: a use of it, to be given back with peer_leave(). Nothing is locked afterwards but the
- * edge, which agent_leave() opens. */
+/* The start of each call on a peer: a use of it, to be given back with peer_leave(). Nothing is locked
+ * afterwards but the edge, which agent_leave() opens. */
 static nixl_status_t peer_enter(struct nixl_agent *agent, const char *call, const char *name,
                                 struct peer **peer) {
     nixl_status_t status = agent_enter(agent, call);

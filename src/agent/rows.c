@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The regions of a blob against those that are known of its agent: which are new, which are the same, which go. A region is
- * told by backend, kind, device, address and length; that it is still the same, by the length and checksum of its bytes.
+ * The regions of a blob against those that are known of its agent: which are new, which are the same, which
+ * go. A region is told by backend, kind, device, address and length; that it is still the same, by the length
+ * and checksum of its bytes.
  */
 #include "agent/load.h"
 
@@ -32,8 +33,8 @@ static int by_place(const void *a, const void *b) {
     return row_order(a, b);
 }
 
-/* One section is in order, each region in it once. Returns how many rows are left, or SIZE_MAX when one region stands there
- * twice with different bytes. */
+/* One section is in order, each region in it once. Returns how many rows are left, or SIZE_MAX when one
+ * region stands there twice with different bytes. */
 static size_t section_settle(struct load_row *rows, size_t count) {
     size_t kept = count != 0;
 
@@ -168,7 +169,8 @@ static bool absent_mark(struct load *load, const struct peer *old) {
     return !sweep.failed;
 }
 
-/* A region that is known with other bytes. The blob of a reference's agent may not change it, one of ours may. */
+/* A region that is known with other bytes. The blob of a reference's agent may not change it, one of ours
+ * may. */
 static nixl_status_t row_conflict(struct load *load, const struct load_row *row, struct region *known) {
     const struct wire_trailer *trailer = &load->blob->trailer;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What backends open for a load: the peer by its connection bytes, and a key for each new region. Until the load commits, all
- * of it can be taken back. Called with no lock but agent->loading; takes control locks.
+ * What backends open for a load: the peer by its connection bytes, and a key for each new region. Until the
+ * load commits, all of it can be taken back. Called with no lock but agent->loading; takes control locks.
  */
 #include "agent/load.h"
 

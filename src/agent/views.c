@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory views: the vendor's own handle over registered blocks, local or of peers, for transfers that a device starts. What is
- * known here is only which view belongs to which backend, and what it must keep alive: regions and peers.
+ * Memory views: the vendor's own handle over registered blocks, local or of peers, for transfers that a
+ * device starts. What is known here is only which view belongs to which backend, and what it must keep alive:
+ * regions and peers.
  */
 #include "agent/internal.h"
 

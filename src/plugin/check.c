@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a plugin's table can be trusted: its interface number and size, the operations that its capabilities need, its
- * options. All faults are the plugin author's, so the words are for him; what a check lets pass is not checked again.
+ * Whether a plugin's table can be trusted: its interface number and size, the operations that its
+ * capabilities need, its options. All faults are the plugin author's, so the words are for him; what a check
+ * lets pass is not checked again.
  */
 #include "plugin/parts.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Plugins and options as users see them: each answer is one heap block. Strings of a plugin are used where they are,
- * since its file stays loaded.
+ * Plugins and options as users see them: each answer is one heap block. Strings of a plugin are used where
+ * they are, since its file stays loaded.
  */
 #include "plugin/parts.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where plugins are, and which there are, by their files' names alone: nothing is opened. The folder is looked at anew
- * each time, so one that is filled later, or named by a variable that is set later, is seen.
+ * Where plugins are, and which there are, by their files' names alone: nothing is opened. The folder is
+ * looked at anew each time, so one that is filled later, or named by a variable that is set later, is seen.
  */
 #include "plugin/parts.h"
 

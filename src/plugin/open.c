@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens plugins, each file once a process. The registry is a list that only grows, its lock is held for list work alone:
- * a plugin's file is loaded without it, so that a constructor may do what it likes. A forked child finds the lock open.
+ * Opens plugins, each file once a process. The registry is a list that only grows, its lock is held for list
+ * work alone: a plugin's file is loaded without it, so that a constructor may do what it likes. A forked
+ * child finds the lock open.
  */
 #include "plugin/parts.h"
 
@@ -35,7 +36,8 @@ static void after_fork(void) {
 }
 
 static void fork_register(void) {
-    /* Without memory for it a child of a fork in an unlucky moment could wait for ever: nothing to do about it. */
+    /* Without memory for it a child of a fork in an unlucky moment could wait for ever: nothing to do about
+     * it. */
     (void)pthread_atfork(before_fork, after_fork, after_fork);
 }
 

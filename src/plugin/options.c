@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Options of a backend, by its plugin's table alone: values are taken from parameters, else from the environment or the
- * configuration file, else from the table, parsed strictly and stored where the table says. Values of secret options
- * are never shown.
+ * Options of a backend, by its plugin's table alone: values are taken from parameters, else from the
+ * environment or the configuration file, else from the table, parsed strictly and stored where the table
+ * says. Values of secret options are never shown.
  */
 #include "plugin/parts.h"
 

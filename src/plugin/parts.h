@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of src/plugin share: the folder of plugins, a file looked at before it is loaded, a table checked
- * before it is trusted, one option's value. Nobody outside src/plugin includes it.
+ * What the files of src/plugin share: the folder of plugins, a file looked at before it is loaded, a table
+ * checked before it is trusted, one option's value. Nobody outside src/plugin includes it.
  */
 #ifndef PLUGIN_PARTS_H
 #define PLUGIN_PARTS_H
@@ -25,29 +25,30 @@ nixl_status_t plugin_folder(char **folder);
  * plugin_names_free(). */
 nixl_status_t plugin_names(const char *folder, char ***names, size_t *count);
 void plugin_names_free(char **names, size_t count);
-/* True for what may stand between prefix and suffix: 1 to NIXL_NAME_MAX bytes, no slash, no control character. */
+/* True for what may stand between prefix and suffix: 1 to NIXL_NAME_MAX bytes, no slash, no control
+ * character. */
 bool plugin_name_is_good(const char *name);
 
 /* ---- probe.c ---- */
 
 /*
  * Looks at a file without loading it: regular, readable, an ELF object for this processor, not one of the
- * reference's plugins. What is wrong is said better here than by the loader, and no foreign constructor runs. Fails:
- * NOT_FOUND, BACKEND, MISMATCH.
+ * reference's plugins. What is wrong is said better here than by the loader, and no foreign constructor runs.
+ * Fails: NOT_FOUND, BACKEND, MISMATCH.
  */
 nixl_status_t plugin_probe(const char *name, const char *path);
 
 /* ---- check.c ---- */
 
-/* Checks the table that a plugin's entry gave and copies what of it this library knows to `ops`. `name` is the file's.
- * Fails: MISMATCH (another interface), BACKEND (a fault of the plugin), in words. */
+/* Checks the table that a plugin's entry gave and copies what of it this library knows to `ops`. `name` is
+ * the file's. Fails: MISMATCH (another interface), BACKEND (a fault of the plugin), in words. */
 nixl_status_t plugin_check(const char *name, const struct nixl_backend_ops *table,
                            struct nixl_backend_ops *ops);
 
 /* ---- options.c ---- */
 
-/* Parses `text` as the option's kind and, if `values` is not NULL, stores it there. `kept` is the copy of the text that
- * a string option points to. False with the reason in `why`. */
+/* Parses `text` as the option's kind and, if `values` is not NULL, stores it there. `kept` is the copy of the
+ * text that a string option points to. False with the reason in `why`. */
 bool plugin_option_store(const struct nixl_option *option, const char *text, const char *kept, void *values,
                          char *why, size_t why_size);
 /* "bool", "int", ...; NULL for an unknown kind. */

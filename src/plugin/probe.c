@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A look at a plugin's file before the loader gets it. The loader's own words for a file of another processor ("No
- * such file or directory") mislead, a file that is cut short kills it, and loading one of the reference's plugins
- * would run C++ constructors that expect another library around them.
+ * A look at a plugin's file before the loader gets it. The loader's own words for a file of another processor
+ * ("No such file or directory") mislead, a file that is cut short kills it, and loading one of the
+ * reference's plugins would run C++ constructors that expect another library around them.
  */
 #include "plugin/parts.h"
 
@@ -72,7 +72,8 @@ static ssize_t read_full(int fd, unsigned char *buf, size_t len, off_t at) {
     return (ssize_t)done;
 }
 
-/* Whether a symbol's name, with its terminator on both sides, stands in the file. Windows overlap by the name's size. */
+/* Whether a symbol's name, with its terminator on both sides, stands in the file. Windows overlap by the
+ * name's size. */
 static bool file_names(int fd, off_t size, const char *symbol) {
     const size_t len = strlen(symbol) + 2;
     unsigned char *window = malloc(WINDOW);

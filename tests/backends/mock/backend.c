@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * MOCK: memory to memory between agents of one process, with faults and delays on demand. The operations table, the
- * options, instances, and what tests may do to them (mock.h).
+ * MOCK: memory to memory between agents of one process, with faults and delays on demand. The operations
+ * table, the options, instances, and what tests may do to them (mock.h).
  */
 #include "mock.h"
 #include "mock_parts.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Regions, keys and what stands for storage: for each kind and device one file of zeros in memory, 64 MiB long, that lives as
- * long as the process. Regions of all instances stand in one table, so that a key finds its region or finds out
- * that it has gone.
+ * Regions, keys and what stands for storage: for each kind and device one file of zeros in memory, 64 MiB
+ * long, that lives as long as the process. Regions of all instances stand in one table, so that a key finds
+ * its region or finds out that it has gone.
  */
 #include "mock_parts.h"
 

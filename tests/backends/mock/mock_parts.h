@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of MOCK share. One lock, mock_lock, guards everything in all instances: simple, and a copy under it can
- * never meet a region that is being closed.
+ * What the files of MOCK share. One lock, mock_lock, guards everything in all instances: simple, and a copy
+ * under it can never meet a region that is being closed.
  */
 #ifndef MOCK_PARTS_H
 #define MOCK_PARTS_H
@@ -100,7 +100,8 @@ extern struct mock *mock_instances; /* newest first */
 
 uint64_t mock_now_ns(void);
 struct mock *mock_by_id(uint64_t id); /* NULL when closed or dead */
-/* Words in a list "a,b" as bits by their place in `names` (NULL-terminated); UINT32_MAX for an unknown word. */
+/* Words in a list "a,b" as bits by their place in `names` (NULL-terminated); UINT32_MAX for an unknown word.
+ */
 uint32_t mock_words(const char *list, const char *const *names);
 
 /* memory.c; NULL when a region is not there any more */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Peers are instances in this process, found by a number that their connection bytes carry. They can be lost (by
- * mock_control), killed, or closed; all three look the same from here.
+ * Peers are instances in this process, found by a number that their connection bytes carry. They can be lost
+ * (by mock_control), killed, or closed; all three look the same from here.
  */
 #include "mock_parts.h"
 

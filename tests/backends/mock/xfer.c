@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests: memcpy in chunks under mock_lock, from whatever makes progress, so that a request can be met in any state.
- * Delays, holds and failures are where the options say.
+ * Requests: memcpy in chunks under mock_lock, from whatever makes progress, so that a request can be met in
+ * any state. Delays, holds and failures are where the options say.
  */
 #include "mock_parts.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A backend that moves nothing and says that it did: every post is done at once. What is left is the cost of the library
- * itself, which bench-core measures. Registers any address without touching it.
+ * A backend that moves nothing and says that it did: every post is done at once. What is left is the cost of
+ * the library itself, which bench-core measures. Registers any address without touching it.
  */
 #include <nixl/backend.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A backend that breaks one promise of the plugin interface, by its option `fault`. It has no progress and no arm operation.
+ * A backend that breaks one promise of the plugin interface, by its option `fault`. It has no progress and no
+ * arm operation.
  */
 #include <nixl/backend.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The place for carriers of metadata: what is handed to one, and that it may call the library while it works. The carrier here
- * keeps what it is given in this process. */
+/* The place for carriers of metadata: what is handed to one, and that it may call the library while it works.
+ * The carrier here keeps what it is given in this process. */
 #include "front.h"
 
 #include "agent/agent.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loading blobs: what adds, removes, replaces, is refused as stale; that what is refused changes nothing, whatever
- * bytes it is made of; forgetting a peer.
+ * Loading blobs: what adds, removes, replaces, is refused as stale; that what is refused changes nothing,
+ * whatever bytes it is made of; forgetting a peer.
  */
 #include "front.h"
 
@@ -422,7 +422,8 @@ static void a_load_that_fails_half_way_changes_nothing(void **state) {
     pair_end(&pair);
 }
 
-/* Every cut and every flipped bit is refused, or loads something whole; a known peer stays as it was when refused. */
+/* Every cut and every flipped bit is refused, or loads something whole; a known peer stays as it was when
+ * refused. */
 static void damaged_bytes_give_a_status_and_change_nothing(void **state) {
     struct pair pair;
     struct blob blob;
@@ -464,7 +465,8 @@ static void damaged_bytes_give_a_status_and_change_nothing(void **state) {
     pair_end(&pair);
 }
 
-/* Without a checksum more passes the reader: whatever it is, it gives a status and leaves no handle behind. */
+/* Without a checksum more passes the reader: whatever it is, it gives a status and leaves no handle behind.
+ */
 static void damaged_bytes_of_the_reference_never_hurt(void **state) {
     struct pair pair;
     struct blob blob;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What blobs say: whole, in part, and what changed since a generation; seen by the reader of blobs and by a peer. */
+/* What blobs say: whole, in part, and what changed since a generation; seen by the reader of blobs and by a
+ * peer. */
 #include "front.h"
 
 #include "agent/changes.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every call with the n-th allocation failing, for each n until the call succeeds: a status, words, nothing changed,
- * nothing left open. The program is linked with --wrap, so it is this library's own allocations that fail.
+ * Every call with the n-th allocation failing, for each n until the call succeeds: a status, words, nothing
+ * changed, nothing left open. The program is linked with --wrap, so it is this library's own allocations that
+ * fail.
  */
 #include "front.h"
 

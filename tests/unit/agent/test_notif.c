@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notifications: any bytes, one order, many and large, filtered, outliving their agent, in steady state without heap. */
+/* Notifications: any bytes, one order, many and large, filtered, outliving their agent, in steady state
+ * without heap. */
 #include "front.h"
 
 #include <malloc.h>

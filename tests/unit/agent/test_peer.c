@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known of peers: their state, their failures in words, connecting ahead, names, and their two counts. */
+/* What is known of peers: their state, their failures in words, connecting ahead, names, and their two
+ * counts. */
 #include "front.h"
 
 static void connecting_ahead_is_begun_waited_for_and_told(void **state) {

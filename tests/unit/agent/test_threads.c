@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One agent used by eight threads at once, in each mode: registration, metadata out and in, forgetting, lists, requests,
- * notifications. Any call may fail as the others have it; nothing may crash, hang or stay open, and what succeeds
- * is right. NIXL_TEST_HAMMER_MS is the time for each mode (default 400).
+ * One agent used by eight threads at once, in each mode: registration, metadata out and in, forgetting,
+ * lists, requests, notifications. Any call may fail as the others have it; nothing may crash, hang or stay
+ * open, and what succeeds is right. NIXL_TEST_HAMMER_MS is the time for each mode (default 400).
  */
 #include "front.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory views: local and of several peers with empty slots, what they keep alive, what is refused. MOCK's views are arrays of
- * pointers. */
+/* Memory views: local and of several peers with empty slots, what they keep alive, what is refused. MOCK's
+ * views are arrays of pointers. */
 #include "front.h"
 
 static struct nixl_list remote_list(const struct nixl_remote_desc *descs, size_t count) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared objects that are no plugins of ours, by definition at compile time: with JUNK_FOREIGN the entry of a C++ plugin and a
- * constructor that leaves a trace; with JUNK_NULL our entry without a table; with JUNK_NEEDY a symbol that is nowhere; else
- * nothing at all.
+ * Shared objects that are no plugins of ours, by definition at compile time: with JUNK_FOREIGN the entry of a
+ * C++ plugin and a constructor that leaves a trace; with JUNK_NULL our entry without a table; with JUNK_NEEDY
+ * a symbol that is nowhere; else nothing at all.
  */
 #include <nixl/backend.h>
 

@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-volatile sig_atomic_t stop_signal;
+int stop_signal;
 
 static void on_signal(int signal) {
-    stop_signal = signal;
+    __atomic_store_n(&stop_signal, signal, __ATOMIC_RELAXED);
 }
 
 void stop_install(bool is_child) {

@@ -6,10 +6,10 @@
 #include <signal.h>
 #include <stdbool.h>
 
-extern volatile sig_atomic_t stop_signal; /* 0, or the signal that came */
+extern int stop_signal; /* 0, or the signal that came; accessed atomically */
 
 static inline bool stop_requested(void) {
-    return __builtin_expect(stop_signal != 0, 0);
+    return __builtin_expect(__atomic_load_n(&stop_signal, __ATOMIC_RELAXED) != 0, 0);
 }
 
 /* Catches the signals; `is_child`: ignores them, because the process that started this one tells it when to end. */

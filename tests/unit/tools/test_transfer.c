@@ -236,7 +236,7 @@ static void a_failure_ends_all_lanes_and_is_told_in_its_words(void **state) {
 
 static void *stop_soon(void *arg) {
     usleep(100000);
-    stop_signal = SIGINT;
+    __atomic_store_n(&stop_signal, SIGINT, __ATOMIC_RELAXED);
     return NULL;
 }
 

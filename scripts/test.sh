@@ -52,6 +52,8 @@ fi
 if [ -z "${NIXL_TEST_UCX122:-}" ] && NIXL_TEST_UCX122=$(scripts/ucx122.sh); then
     export NIXL_TEST_UCX122
 fi
+# What the Python tests import; without it they are skipped.
+scripts/python-deps.sh >/dev/null
 supp=$root/tests/support
 export ASAN_OPTIONS="${ASAN_OPTIONS:-detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1:abort_on_error=0}"
 export LSAN_OPTIONS="${LSAN_OPTIONS:-suppressions=$supp/lsan.supp:print_suppressions=0}"

@@ -6,7 +6,7 @@ notifications if somebody asked for them. It is there only while somebody waits.
 """
 import asyncio
 import collections
-from typing import TYPE_CHECKING, AsyncIterator, Deque, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, AsyncIterator, Deque, Dict, Optional, Tuple
 
 from . import _bindings
 
@@ -136,9 +136,14 @@ async def notifications(agent: "nixl_agent") -> AsyncIterator[Tuple[str, bytes]]
 
 
 def forget(native: "_bindings.nixlAgent") -> None:
-    """The agent ends: nobody may be woken by its descriptor any more."""
-    ended: List[Tuple[int, int]] = [key for key, watcher in _watchers.items() if watcher.native is native]
-    for key in ended:
+    """The agent ends: its descriptor is watched no more, and who waits gets the exception of a closed agent."""
+    try:
+        running: Optional[asyncio.AbstractEventLoop] = asyncio.get_running_loop()
+    except RuntimeError:
+        running = None
+    for key in [key for key, watcher in _watchers.items() if watcher.native is native]:
         watcher = _watchers.pop(key)
         if watcher.active and not watcher.loop.is_closed():
-            watcher.loop.remove_reader(watcher.fd)
+            if watcher.loop is running:
+                watcher.loop.remove_reader(watcher.fd)
+            watcher.loop.call_soon_threadsafe(watcher.step)

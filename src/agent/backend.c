@@ -32,7 +32,7 @@ static void host_log(void *ctx, enum nixl_log_level level, const char *format, .
 static nixl_status_t host_fail(void *ctx, nixl_status_t status, const char *format, ...) {
     va_list args;
 
-    (void)ctx;
+    __atomic_add_fetch(&((struct nixl_backend *)ctx)->words_given, 1, __ATOMIC_RELAXED);
     backend_words_given++;
     va_start(args, format);
     status = fail_v(status, format, args);

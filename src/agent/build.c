@@ -3,6 +3,7 @@
  * A request in the making: its runs are written into the one block of memory that the request lives in.
  */
 #include "build.h"
+#include "xfer.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -182,12 +183,13 @@ struct nixl_xfer *build_finish(struct build *build, const struct recipe *recipe)
         xfer->peer_changes = __atomic_load_n(&build->peer->changes, __ATOMIC_RELAXED);
         peer_use(build->peer);
     }
-    xfer->sends_notif = options->has_notif;
+    xfer_notif_set(xfer, options->has_notif);
     xfer->timeout_ms = timeout_in_force(options->timeout_ms, agent->xfer_timeout_ms);
     xfer->stall_timeout_ms = build->peer == NULL
                                  ? NIXL_NO_TIMEOUT
                                  : timeout_in_force(options->stall_timeout_ms, agent->stall_timeout_ms);
     xfer->deadline_ns = CLOCK_NEVER;
+    xfer->moved_ns = CLOCK_NEVER;
     xfer->local_regions = build->local_regions;
     xfer->local_count = build->local_count;
     xfer->remote_held = build->remote_held;

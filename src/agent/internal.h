@@ -51,6 +51,7 @@ struct nixl_backend {
     struct nixl_host host; /* host.ctx is this struct */
     void *self;
     unsigned slot; /* place in agent->backends; bit 1 << slot in masks; also the order of creation */
+    uint32_t words_given; /* atomic: texts that it gave, in any thread */
     struct lock control;
     struct plugin_options options; /* parsed values, kept as long as the instance */
     bool needs_progress;           /* instance has event_fd or period, and progress */
@@ -337,10 +338,20 @@ enum xfer_cancel_level {
     XFER_CANCEL_FORCED = 2
 };
 
+struct xfer_word {
+    int32_t state;       /* atomic: nixl_status_t, or XFER_POSTING, XFER_WAITED */
+    uint32_t is_posting; /* atomic */
+} __attribute__((aligned(8)));
+
 struct nixl_xfer {
-    /* What pollers read: a line of its own, written when it ends. */
-    _Alignas(64) int32_t state; /* atomic: nixl_status_t, or XFER_POSTING, XFER_WAITED */
-    bool is_posting;            /* atomic */
+    /* What pollers read: a line of its own, written when it ends. A post writes both halves at once. */
+    union {
+        _Alignas(64) struct xfer_word word;
+        struct {
+            int32_t state;
+            uint32_t is_posting;
+        };
+    };
 
     _Alignas(64) struct nixl_request request;
     struct nixl_agent *agent; /* NULL after its end */

@@ -11,6 +11,9 @@
 #include <sched.h>
 #include <stdlib.h>
 
+/* Kept out of line, so that a post that does without saves no registers for it. */
+#define RARE __attribute__((noinline))
+
 #define RELEASE_WAIT_MS 100u
 #define ORPHAN_FORCE_MS 100u             /* destroy cancels gently that long, then by force */
 #define SLEEP_SLICE_NS (100 * NS_PER_MS) /* a net under a repost by another thread at the wrong moment */
@@ -101,7 +104,7 @@ static const char *regions_gone(const struct nixl_xfer *xfer) {
 }
 
 /* Something was deregistered or removed since the last look. The tables' lock waits for whoever is at it. */
-static nixl_status_t changes_look(struct nixl_xfer *xfer) {
+static RARE nixl_status_t changes_look(struct nixl_xfer *xfer) {
     struct nixl_agent *agent = xfer->agent;
     const char *gone;
 
@@ -120,21 +123,30 @@ static nixl_status_t changes_look(struct nixl_xfer *xfer) {
     return NIXL_SUCCESS;
 }
 
-static nixl_status_t fail_gone(const struct peer *peer) {
+static RARE nixl_status_t fail_gone(const struct peer *peer) {
     return fail(NIXL_ERR_NOT_FOUND, "post: peer \"%.64s\" was removed or replaced since the request was made",
                 peer->name);
 }
 
-/* The notification that options ask for: stored for this post and later ones. */
-static nixl_status_t notif_store(struct nixl_xfer *xfer, const struct nixl_options *given) {
-    struct nixl_options options = options_full(given);
-    size_t len = options.notif_len;
+/* What the backend is to send. For loopback the core delivers by itself. */
+void xfer_notif_set(struct nixl_xfer *xfer, bool sends) {
+    xfer->sends_notif = sends;
+    xfer->request.has_notif = sends && xfer->peer != NULL;
+    xfer->request.notif = xfer->notif.data;
+    xfer->request.notif_len = xfer->notif.len;
+}
 
-    if (!options.has_notif) {
-        xfer->sends_notif = false;
+/* The notification that options ask for: stored for this post and later ones. */
+static RARE nixl_status_t notif_store(struct nixl_xfer *xfer, const struct nixl_options *given) {
+    struct nixl_options storage;
+    const struct nixl_options *options = options_view(given, &storage);
+    size_t len = options->notif_len;
+
+    if (!options->has_notif) {
+        xfer_notif_set(xfer, false);
         return NIXL_SUCCESS;
     }
-    if (options.notif == NULL && len != 0) {
+    if (options->notif == NULL && len != 0) {
         return fail(NIXL_ERR_INVALID_PARAM, "post: a notification of %zu bytes at NULL", len);
     }
     if (len > NIXL_NOTIF_MAX) {
@@ -148,43 +160,62 @@ static nixl_status_t notif_store(struct nixl_xfer *xfer, const struct nixl_optio
         return fail_memory("a notification", len);
     }
     if (len != 0) {
-        memcpy(xfer->notif.data, options.notif, len);
+        memcpy(xfer->notif.data, options->notif, len);
     }
     xfer->notif.len = len;
-    xfer->sends_notif = true;
+    xfer_notif_set(xfer, true);
     return NIXL_SUCCESS;
 }
 
-/*
- * Takes the request for a post: state becomes XFER_POSTING. *prior is where it goes back to if the post is refused.
- * A cancel under way is waited for in the prior state.
- */
-static bool post_enter(struct nixl_xfer *xfer, int32_t *prior) {
+/* The way into a post when something is in the way: a state that changed, a cancel, a post that has not come back yet. */
+static RARE int32_t post_enter_again(struct nixl_xfer *xfer) {
     int32_t state = __atomic_load_n(&xfer->state, __ATOMIC_RELAXED);
 
     for (;;) {
         if (xfer_is_active(state)) {
-            return false;
+            return state;
         }
-        /* Before local_changes, is_gone and turn are read: a deregistration, a removal or a cancel either sees this or is
-         * seen here. */
         if (!__atomic_compare_exchange_n(&xfer->state, &state, XFER_POSTING, false, __ATOMIC_SEQ_CST,
                                          __ATOMIC_RELAXED)) {
             continue;
         }
-        if (__builtin_expect(!lock_is_held(&xfer->turn), 1)) {
-            *prior = state;
+        if (!lock_is_held(&xfer->turn)) {
             break;
         }
+        /* A cancel is under way: wait for it outside. */
         __atomic_store_n(&xfer->state, state, __ATOMIC_RELEASE);
         lock_take(&xfer->turn);
         lock_drop(&xfer->turn);
     }
-    /* The thread before us may not have come back from the backend's post yet. */
-    while (__builtin_expect(__atomic_load_n(&xfer->is_posting, __ATOMIC_ACQUIRE), 0)) {
+    while (__atomic_load_n(&xfer->is_posting, __ATOMIC_ACQUIRE) != 0) {
         sched_yield();
     }
-    return true;
+    return state;
+}
+
+/*
+ * Takes the request for a post: state becomes XFER_POSTING. Returns what it was and goes back to if the post is refused; above
+ * 0 it is in flight, and nothing was changed.
+ */
+static inline int32_t post_enter(struct nixl_xfer *xfer) {
+    int32_t state = __atomic_load_n(&xfer->state, __ATOMIC_RELAXED);
+
+    if (__builtin_expect(xfer_is_active(state), 0)) {
+        return state;
+    }
+    /* Before local_changes, is_gone and turn are read: a deregistration, a removal or a cancel either sees this or is seen
+     * here. */
+    if (__builtin_expect(!__atomic_compare_exchange_n(&xfer->state, &state, XFER_POSTING, false,
+                                                      __ATOMIC_SEQ_CST, __ATOMIC_RELAXED),
+                         0)) {
+        return post_enter_again(xfer);
+    }
+    if (__builtin_expect(
+            lock_is_held(&xfer->turn) || __atomic_load_n(&xfer->is_posting, __ATOMIC_ACQUIRE) != 0, 0)) {
+        __atomic_store_n(&xfer->state, state, __ATOMIC_RELEASE);
+        return post_enter_again(xfer);
+    }
+    return state;
 }
 
 /* What must hold for a post, and the notification. */
@@ -213,7 +244,7 @@ static inline bool has_deadlines(const struct nixl_xfer *xfer) {
 }
 
 /* The backend has begun: clocks for its deadlines. */
-static void post_clocks(struct nixl_xfer *xfer) {
+static RARE void post_clocks(struct nixl_xfer *xfer) {
     uint64_t now;
     uint64_t deadline;
     uint64_t stall;
@@ -231,27 +262,40 @@ static void post_clocks(struct nixl_xfer *xfer) {
     progress_deadline(xfer->agent, deadline < stall ? deadline : stall);
 }
 
+static inline void word_store(struct nixl_xfer *xfer, int32_t state, bool is_posting) {
+    struct xfer_word word = {state, is_posting};
+
+    __atomic_store(&xfer->word, &word, __ATOMIC_RELEASE);
+}
+
+/* Whether the backend gave words shows in its own count: this thread's would cost a call on each post. */
+static RARE nixl_status_t post_failed(struct nixl_xfer *xfer, nixl_status_t status, uint32_t words_given) {
+    bool has_words = __atomic_load_n(&xfer->backend->words_given, __ATOMIC_RELAXED) != words_given;
+
+    status = backend_fault(xfer->backend, backend_mark() - has_words, status, "posting");
+    error_prefix("post");
+    xfer_failure_of_post(xfer, status);
+    return status;
+}
+
 /* The request ended inside post. */
-static nixl_status_t post_ended(struct nixl_xfer *xfer, nixl_status_t status, unsigned mark) {
+static nixl_status_t post_ended(struct nixl_xfer *xfer, nixl_status_t status, uint32_t words_given) {
     if (status == NIXL_SUCCESS) {
         if (xfer->peer == NULL && xfer->sends_notif) {
             xfer_notify_self(xfer);
         }
     } else {
-        status = backend_fault(xfer->backend, mark, status, "posting");
-        error_prefix("post");
-        xfer_failure_of_post(xfer, status);
+        status = post_failed(xfer, status, words_given);
     }
-    /* In this order: whoever sees is_posting false sees the end too (sleep_on_state). */
-    __atomic_store_n(&xfer->state, (int32_t)status, __ATOMIC_RELEASE);
-    __atomic_store_n(&xfer->is_posting, false, __ATOMIC_RELEASE);
+    /* Both at once: whoever sees that the post is over sees the end too (mark_waited). */
+    word_store(xfer, (int32_t)status, false);
     if (__builtin_expect(__atomic_load_n(&xfer->agent->progress.event_fd, __ATOMIC_RELAXED) >= 0, 0)) {
         progress_event(xfer->agent);
     }
     return status;
 }
 
-static nixl_status_t post_timed(struct nixl_xfer *xfer) {
+static RARE nixl_status_t post_timed(struct nixl_xfer *xfer) {
     struct nixl_backend *backend = xfer->backend;
     uint64_t start = clock_now_ns();
     nixl_status_t status;
@@ -268,14 +312,16 @@ static nixl_status_t post_timed(struct nixl_xfer *xfer) {
     return status;
 }
 
-static nixl_status_t post(struct nixl_xfer *xfer, const struct nixl_options *options) {
+static inline __attribute__((always_inline)) nixl_status_t post(struct nixl_xfer *xfer,
+                                                                const struct nixl_options *options) {
     struct nixl_backend *backend = xfer->backend;
     struct nixl_request *request = &xfer->request;
     nixl_status_t status;
-    unsigned mark = 0;
+    uint32_t words_given;
     int32_t prior;
 
-    if (__builtin_expect(!post_enter(xfer, &prior), 0)) {
+    prior = post_enter(xfer);
+    if (__builtin_expect(xfer_is_active(prior), 0)) {
         return fail(NIXL_ERR_REPOST_ACTIVE, "post: the request is in flight: wait for it or cancel it first");
     }
     status = post_check(xfer, options);
@@ -283,33 +329,37 @@ static nixl_status_t post(struct nixl_xfer *xfer, const struct nixl_options *opt
         __atomic_store_n(&xfer->state, prior, __ATOMIC_RELEASE);
         return status;
     }
-    request->has_notif = xfer->sends_notif && xfer->peer != NULL;
-    request->notif = xfer->notif.data;
-    request->notif_len = xfer->notif.len;
+    /* Stores before the next post's compare-and-swap are what it waits for, so there are no needless ones. The clocks of the last
+     * run stay until post_clocks(): overdue() tells runs apart. */
     __atomic_store_n(&request->done_bytes, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&xfer->deadline_ns, CLOCK_NEVER, __ATOMIC_RELAXED);
-    __atomic_store_n(&xfer->moved_ns, CLOCK_NEVER, __ATOMIC_RELAXED);
-    __atomic_store_n(&xfer->cancel_level, XFER_CANCEL_NONE, __ATOMIC_RELAXED);
-    __atomic_store_n(&xfer->is_posting, true, __ATOMIC_RELAXED);
-    __atomic_store_n(&xfer->state, XFER_IN_PROG, __ATOMIC_RELEASE);
-    if (__builtin_expect(xfer->agent->telemetry, 0)) {
-        mark = backend_mark();
-        status = post_timed(xfer);
-    } else {
-        mark = backend_mark();
-        status = backend->ops.post(backend->self, request);
+    if (__builtin_expect(__atomic_load_n(&xfer->cancel_level, __ATOMIC_RELAXED) != XFER_CANCEL_NONE, 0)) {
+        __atomic_store_n(&xfer->cancel_level, XFER_CANCEL_NONE, __ATOMIC_RELAXED);
     }
+    word_store(xfer, XFER_IN_PROG, true);
+    words_given = __atomic_load_n(&backend->words_given, __ATOMIC_RELAXED);
+    status = __builtin_expect(xfer->agent->telemetry, 0) ? post_timed(xfer)
+                                                         : backend->ops.post(backend->self, request);
     if (status == NIXL_IN_PROG) {
         post_clocks(xfer);
         __atomic_store_n(&xfer->is_posting, false, __ATOMIC_RELEASE);
         return NIXL_IN_PROG;
     }
-    return post_ended(xfer, status, mark);
+    return post_ended(xfer, status, words_given);
+}
+
+/* Mode STRICT. */
+static RARE nixl_status_t post_alone(struct nixl_xfer *xfer, const struct nixl_options *options) {
+    struct nixl_agent *agent = xfer->agent;
+    nixl_status_t status;
+
+    lock_take(&agent->strict);
+    status = post(xfer, options);
+    lock_drop(&agent->strict);
+    return status;
 }
 
 nixl_status_t nixl_xfer_post(struct nixl_xfer *xfer, const struct nixl_options *options) {
     struct nixl_agent *agent;
-    nixl_status_t status;
 
     if (xfer == NULL) {
         return fail(NIXL_ERR_INVALID_PARAM, "post: the request is NULL");
@@ -321,13 +371,7 @@ nixl_status_t nixl_xfer_post(struct nixl_xfer *xfer, const struct nixl_options *
     if (xfer_is_inherited(agent)) {
         return xfer_fail_inherited("post", agent);
     }
-    if (agent->sync != NIXL_SYNC_STRICT) {
-        return post(xfer, options);
-    }
-    lock_take(&agent->strict);
-    status = post(xfer, options);
-    lock_drop(&agent->strict);
-    return status;
+    return agent->sync != NIXL_SYNC_STRICT ? post(xfer, options) : post_alone(xfer, options);
 }
 
 /* ---- cancel ---- */

@@ -31,6 +31,8 @@ nixl_status_t xfer_fail_orphan(const char *call);
 
 /* A post failed: this thread's error text becomes the request's. */
 void xfer_failure_of_post(struct nixl_xfer *xfer, nixl_status_t status);
+/* Whether posts send the stored notification. */
+void xfer_notif_set(struct nixl_xfer *xfer, bool sends);
 /* Delivers the notification of a request to this agent itself. */
 void xfer_notify_self(struct nixl_xfer *xfer);
 /*

@@ -41,8 +41,8 @@ static int setup(void **state) {
 
     f->setting = *state;
     f->len = LARGEST + 2 * MARGIN;
-    if (!node_start(&f->n, "node", f->setting, f->len, NULL) || !local_open(&f->l, "local", f->setting, f->len) ||
-        node_load(&f->n, &f->l) != NIXL_SUCCESS) {
+    if (!node_start(&f->n, "node", f->setting, f->len, NULL) ||
+        !local_open(&f->l, "local", f->setting, f->len) || node_load(&f->n, &f->l) != NIXL_SUCCESS) {
         fprintf(stderr, "# %s %s\n", f->n.error, nixl_error());
         return -1;
     }
@@ -84,7 +84,8 @@ static void one_block(struct fixture *f, size_t here, size_t there, size_t len) 
 }
 
 static void single_blocks_from_a_byte_to_megabytes_at_odd_addresses(void **state) {
-    static const size_t lens[] = {1, 2, 3, 8, 63, 511, 4095, 4096, 4097, 8185, 65535, 65536, 262145, 1 << 20, (4 << 20) + 3};
+    static const size_t lens[] = {1,    2,    3,     8,     63,     511,     4095,         4096,
+                                  4097, 8185, 65535, 65536, 262145, 1 << 20, (4 << 20) + 3};
     struct fixture *f = *state;
 
     for (size_t i = 0; i < sizeof lens / sizeof lens[0]; i++) {
@@ -160,7 +161,8 @@ static void the_notification_finds_all_bytes_in_place(void **state) {
     }
 }
 
-#define TEST(f) {#f, f, setup, teardown, NULL}
+#define TEST(f)                                                                                              \
+    { #f, f, setup, teardown, NULL }
 #define COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))
 
 int main(int argc, char **argv) {

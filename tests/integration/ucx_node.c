@@ -14,7 +14,15 @@
 
 extern char **environ;
 
-enum { CMD_STOP = 1, CMD_FILL, CMD_CHECK, CMD_BLOB, CMD_LEARN, CMD_NOTIFY, CMD_RECEIVED };
+enum {
+    CMD_STOP = 1,
+    CMD_FILL,
+    CMD_CHECK,
+    CMD_BLOB,
+    CMD_LEARN,
+    CMD_NOTIFY,
+    CMD_RECEIVED
+};
 
 struct command {
     uint32_t kind;
@@ -242,8 +250,9 @@ static void side_loop(struct side *side, bool progress_thread) {
     unsigned idle = 0;
 
     for (;;) {
-        struct pollfd fds[2] = {{.fd = side->fd, .events = POLLIN},
-                                {.fd = progress_thread ? -1 : nixl_agent_fd(side->l.agent), .events = POLLIN}};
+        struct pollfd fds[2] = {
+            {.fd = side->fd, .events = POLLIN},
+            {.fd = progress_thread ? -1 : nixl_agent_fd(side->l.agent), .events = POLLIN}};
         int timeout = -1;
 
         if (!progress_thread) {
@@ -342,7 +351,8 @@ bool node_start(struct node *n, const char *name, const struct node_setting *set
     return get(n->fd, &n->addr, sizeof n->addr);
 }
 
-static void tell(struct node *n, uint32_t kind, uint64_t a, uint64_t b, uint64_t c, const char *text, const char *peer) {
+static void tell(struct node *n, uint32_t kind, uint64_t a, uint64_t b, uint64_t c, const char *text,
+                 const char *peer) {
     struct command command = {.kind = kind, .a = a, .b = b, .c = c};
 
     (void)snprintf(command.text, sizeof command.text, "%s", text);
@@ -427,7 +437,8 @@ size_t node_received(struct node *n, size_t expected, unsigned timeout_ms) {
 
 nixl_status_t move(struct local *l, struct node *n, nixl_xfer_op_t op, const struct nixl_desc *blocks,
                    const struct nixl_desc *peer_blocks, size_t count, const char *notif) {
-    struct nixl_list ours = NIXL_LIST(DRAM_SEG, blocks, count), theirs = NIXL_LIST(DRAM_SEG, peer_blocks, count);
+    struct nixl_list ours = NIXL_LIST(DRAM_SEG, blocks, count),
+                     theirs = NIXL_LIST(DRAM_SEG, peer_blocks, count);
     struct nixl_options options = NIXL_OPTIONS_INIT;
     struct nixl_xfer *xfer = NULL;
     nixl_status_t status;

@@ -41,8 +41,8 @@ static int setup(void **state) {
     struct fixture *f = calloc(1, sizeof *f);
 
     f->setting = *state;
-    if (!node_start(&f->n, "node", f->setting, MEMORY, NULL) || !local_open(&f->l, "local", f->setting, MEMORY) ||
-        node_load(&f->n, &f->l) != NIXL_SUCCESS) {
+    if (!node_start(&f->n, "node", f->setting, MEMORY, NULL) ||
+        !local_open(&f->l, "local", f->setting, MEMORY) || node_load(&f->n, &f->l) != NIXL_SUCCESS) {
         fprintf(stderr, "# %s %s\n", f->n.error, nixl_error());
         return -1;
     }
@@ -219,7 +219,9 @@ static void the_transport_is_told(void **state) {
 }
 
 static void notifications_travel_both_ways_in_order(void **state) {
-    enum { COUNT = 200 };
+    enum {
+        COUNT = 200
+    };
     struct fixture *f = *state;
     unsigned seen = 0;
     uint64_t end = now_ms() + 10000;
@@ -259,8 +261,8 @@ static void another_version_of_ucx_is_refused_at_load_both_ways(void **state) {
     if (other == NULL || other[0] == '\0') {
         test_skip("UCX 1.22 is not there (scripts/ucx122.sh fetches it)");
     }
-    (void)snprintf(variable, sizeof variable, getenv("NIXL_UCX_PATH") != NULL ? "NIXL_UCX_PATH" : "NIXL_UCX_PATH=%s",
-                   other);
+    (void)snprintf(variable, sizeof variable,
+                   getenv("NIXL_UCX_PATH") != NULL ? "NIXL_UCX_PATH" : "NIXL_UCX_PATH=%s", other);
     assert_true(node_start(&n, "node", &setting, 4096, environment));
     assert_true(local_open(&l, "local", &setting, 4096));
     assert_int_equal(node_load(&n, &l), NIXL_ERR_MISMATCH);
@@ -272,7 +274,8 @@ static void another_version_of_ucx_is_refused_at_load_both_ways(void **state) {
     node_stop(&n);
 }
 
-#define TEST(f) {#f, f, setup, teardown, NULL}
+#define TEST(f)                                                                                              \
+    { #f, f, setup, teardown, NULL }
 #define COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))
 
 int main(int argc, char **argv) {

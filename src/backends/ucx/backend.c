@@ -73,13 +73,15 @@ static const struct nixl_option options[] = {
      .kind = NIXL_OPTION_BOOL,
      .offset = offsetof(struct ucx_options, messages),
      .default_value = "true",
-     .help = "over tcp, read and write by messages of NIXL's own, so that a target survives its reader's death"},
+     .help =
+         "over tcp, read and write by messages of NIXL's own, so that a target survives its reader's death"},
 };
 
 static nixl_status_t open_context(struct ucx_instance *self) {
     ucp_params_t params = {
         .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED | UCP_PARAM_FIELD_NAME,
-        .features = UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64 | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
+        .features =
+            UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64 | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
         .mt_workers_shared = 1,
         .name = "nixl",
     };

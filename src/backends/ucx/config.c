@@ -114,8 +114,8 @@ static nixl_status_t apply_engine_config(const struct nixl_host *host, const str
         ucs_status_t status;
 
         if (value.at == NULL || !copy_name(name, key, sizeof key) || value.len >= sizeof text) {
-            return host->fail(host->ctx, NIXL_ERR_INVALID_PARAM,
-                              "engine_config: \"%.*s\" is not KEY=VALUE", (int)name.len, name.at);
+            return host->fail(host->ctx, NIXL_ERR_INVALID_PARAM, "engine_config: \"%.*s\" is not KEY=VALUE",
+                              (int)name.len, name.at);
         }
         memcpy(text, value.at, value.len);
         text[value.len] = '\0';
@@ -127,8 +127,8 @@ static nixl_status_t apply_engine_config(const struct nixl_host *host, const str
         status = library->abi.config_modify(config, key, text);
         if (status != UCS_OK) {
             return host->fail(host->ctx, NIXL_ERR_INVALID_PARAM,
-                              "engine_config: UCX %s does not take %s=%s: %s", library->version_text, key, text,
-                              library->abi.status_string(status));
+                              "engine_config: UCX %s does not take %s=%s: %s", library->version_text, key,
+                              text, library->abi.status_string(status));
         }
     }
     return NIXL_SUCCESS;
@@ -151,13 +151,13 @@ static nixl_status_t apply_devices(const struct nixl_host *host, const struct uc
             continue;
         }
         is_rdma = memchr(piece.at, ':', piece.len) == NULL &&
-                  (size_t)snprintf(path, sizeof path, "/sys/class/infiniband/%.*s", (int)piece.len, piece.at) <
-                      sizeof path &&
+                  (size_t)snprintf(path, sizeof path, "/sys/class/infiniband/%.*s", (int)piece.len,
+                                   piece.at) < sizeof path &&
                   access(path, F_OK) == 0;
         if (!text_append(list, sizeof list, &len, "%s%.*s%s", len > 0 ? "," : "", (int)piece.len, piece.at,
                          is_rdma ? ":1" : "")) {
-            return host->fail(host->ctx, NIXL_ERR_INVALID_PARAM, "ucx_devices: the list is longer than %zu bytes",
-                              sizeof list - 1);
+            return host->fail(host->ctx, NIXL_ERR_INVALID_PARAM,
+                              "ucx_devices: the list is longer than %zu bytes", sizeof list - 1);
         }
     }
     if (len == 0) {
@@ -236,7 +236,8 @@ nixl_status_t ucx_config_make(const struct nixl_host *host, const struct ucx_lib
     ucs_status_t status = library->abi.config_read(NULL, NULL, &config);
 
     if (status != UCS_OK) {
-        return host->fail(host->ctx, NIXL_ERR_INVALID_PARAM, "the UCX_ variables of the environment do not parse: %s",
+        return host->fail(host->ctx, NIXL_ERR_INVALID_PARAM,
+                          "the UCX_ variables of the environment do not parse: %s",
                           ucx_words(library, status, words, sizeof words));
     }
     for (size_t i = 0; i < sizeof defaults / sizeof defaults[0]; i++) {

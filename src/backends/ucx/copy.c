@@ -82,7 +82,11 @@ struct ucx_region *ucx_registry_region(const uint8_t id[16], uint64_t addr, uint
 
 /* ---- copying ---- */
 
-enum copy_outcome { COPY_MORE, COPY_DONE, COPY_FAILED };
+enum copy_outcome {
+    COPY_MORE,
+    COPY_DONE,
+    COPY_FAILED
+};
 
 static void copy_block(nixl_xfer_op_t op, uint64_t local, uint64_t remote, uint64_t len) {
     void *here = (void *)(uintptr_t)local, *there = (void *)(uintptr_t)remote;
@@ -96,12 +100,13 @@ static void copy_block(nixl_xfer_op_t op, uint64_t local, uint64_t remote, uint6
 }
 
 /* Copies on within the current run; the region is entered. */
-static void copy_in_run(struct ucx_xfer *xfer, const struct nixl_run *run, uint64_t *bytes, unsigned *blocks) {
+static void copy_in_run(struct ucx_xfer *xfer, const struct nixl_run *run, uint64_t *bytes,
+                        unsigned *blocks) {
     struct nixl_request *request = xfer->request;
     struct ucx_span span = ucx_run_span(run, request->flags);
     uint64_t done = 0;
 
-    while (xfer->place.block < span.count && *bytes > 0 && *blocks > 0) {
+    while (xfer->place.block<span.count && * bytes> 0 && *blocks > 0) {
         uint64_t left = span.len - xfer->place.offset;
         uint64_t len = left < *bytes ? left : *bytes;
 
@@ -153,7 +158,8 @@ static bool copy_notify(struct ucx_xfer *xfer) {
     const struct nixl_request *request = xfer->request;
 
     return !request->has_notif || xfer->peer == NULL ||
-           ucx_registry_notify(xfer->peer->local_id, xfer->self->host->agent, request->notif, request->notif_len);
+           ucx_registry_notify(xfer->peer->local_id, xfer->self->host->agent, request->notif,
+                               request->notif_len);
 }
 
 static const char *gone_words(const struct ucx_xfer *xfer, bool region, char *text, size_t size) {
@@ -208,10 +214,10 @@ nixl_status_t ucx_copy_post(struct ucx_xfer *xfer) {
     }
     switch (copy_some(xfer, POST_BYTES)) {
     case COPY_FAILED:
-        return host->fail(host->ctx, NIXL_ERR_NOT_FOUND, "descriptor %llu: %s",
-                          (unsigned long long)(xfer->request->runs[xfer->failed_run].first_index +
-                                               xfer->failed_block),
-                          gone_words(xfer, true, text, sizeof text));
+        return host->fail(
+            host->ctx, NIXL_ERR_NOT_FOUND, "descriptor %llu: %s",
+            (unsigned long long)(xfer->request->runs[xfer->failed_run].first_index + xfer->failed_block),
+            gone_words(xfer, true, text, sizeof text));
     case COPY_DONE:
         if (!copy_notify(xfer)) {
             return host->fail(host->ctx, NIXL_ERR_REMOTE_DISCONNECT, "%s",

@@ -117,13 +117,14 @@ static nixl_status_t check_kind(struct ucx_instance *self, ucp_mem_h memh, nixl_
         return NIXL_SUCCESS;
     }
     if (mem == DRAM_SEG && attr.mem_type != UCS_MEMORY_TYPE_HOST) {
-        return host->fail(host->ctx, NIXL_ERR_INVALID_PARAM,
-                          "address 0x%" PRIx64 " is device memory, not host memory: it cannot be registered as DRAM",
-                          addr);
+        return host->fail(
+            host->ctx, NIXL_ERR_INVALID_PARAM,
+            "address 0x%" PRIx64 " is device memory, not host memory: it cannot be registered as DRAM", addr);
     }
     if (mem == VRAM_SEG && attr.mem_type == UCS_MEMORY_TYPE_HOST) {
         return host->fail(host->ctx, NIXL_ERR_INVALID_PARAM,
-                          "address 0x%" PRIx64 " is host memory to UCX %s: either it is, or this UCX was built "
+                          "address 0x%" PRIx64
+                          " is host memory to UCX %s: either it is, or this UCX was built "
                           "without the GPU's support",
                           addr, self->library->version_text);
     }

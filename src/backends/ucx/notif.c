@@ -22,12 +22,13 @@ static ucs_status_t on_message(void *arg, const void *header, size_t header_len,
     (void)header;
     (void)header_len;
     if (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) {
-        host->log(host->ctx, NIXL_LOG_WARN, "a message of %zu bytes was dropped: no NIXL sends by rendezvous", len);
+        host->log(host->ctx, NIXL_LOG_WARN, "a message of %zu bytes was dropped: no NIXL sends by rendezvous",
+                  len);
         return UCS_OK;
     }
     if (wire_notif_decode(data, len, &notif, &error) != NIXL_SUCCESS) {
-        host->log(host->ctx, NIXL_LOG_WARN, "a message of %zu bytes was dropped: %s at byte %zu", len, error.what,
-                  error.offset);
+        host->log(host->ctx, NIXL_LOG_WARN, "a message of %zu bytes was dropped: %s at byte %zu", len,
+                  error.what, error.offset);
         return UCS_OK;
     }
     host->notified(host->ctx, (const char *)notif.name.data, notif.name.len, notif.msg.data, notif.msg.len);
@@ -115,8 +116,8 @@ static nixl_status_t send_refused(struct ucx_peer *peer, ucs_status_t status) {
     if (peer->state == UCX_PEER_FAILED) {
         return ucx_fail_peer(peer);
     }
-    return host->fail(host->ctx, ucx_status(status), "the notification to agent \"%s\" was not sent: %s", peer->name,
-                      ucx_words(peer->self->library, status, words, sizeof words));
+    return host->fail(host->ctx, ucx_status(status), "the notification to agent \"%s\" was not sent: %s",
+                      peer->name, ucx_words(peer->self->library, status, words, sizeof words));
 }
 
 nixl_status_t ucx_notif_send(struct ucx_peer *peer, const void *msg, size_t len, struct ucx_xfer *xfer) {

@@ -33,8 +33,9 @@ void ucx_note_make(struct ucx_instance *self) {
         memcpy(self->id + 8, &self->generation, sizeof self->generation);
     }
     text_hex_encode(id, self->id, sizeof self->id);
-    (void)snprintf(self->note, sizeof self->note, "UCX %s errors=%s messages=%d id=%s", self->library->version_text,
-                   self->options->error_handling == UCX_ERRORS_PEER ? "peer" : "none", self->options->messages, id);
+    (void)snprintf(
+        self->note, sizeof self->note, "UCX %s errors=%s messages=%d id=%s", self->library->version_text,
+        self->options->error_handling == UCX_ERRORS_PEER ? "peer" : "none", self->options->messages, id);
 }
 
 static bool note_version(struct text note, uint32_t *version) {
@@ -50,7 +51,8 @@ static bool note_version(struct text note, uint32_t *version) {
         return false;
     }
     for (int i = 0; i < 3; i++) {
-        if (!text_split(&word, '.', &number) || text_parse_uint(number, &parts[i]) != TEXT_OK || parts[i] > 255) {
+        if (!text_split(&word, '.', &number) || text_parse_uint(number, &parts[i]) != TEXT_OK ||
+            parts[i] > 255) {
             return false;
         }
     }
@@ -84,7 +86,8 @@ static bool note_id(struct text note, uint8_t id[16]) {
 }
 
 /* Whether our UCX may be shown the bytes of one of that version. */
-static nixl_status_t check_version(struct ucx_instance *self, const char *name, const void *note, size_t len) {
+static nixl_status_t check_version(struct ucx_instance *self, const char *name, const void *note,
+                                   size_t len) {
     const struct nixl_host *host = self->host;
     uint32_t ours = self->library->version, theirs = 0;
     char quoted[80];
@@ -93,23 +96,25 @@ static nixl_status_t check_version(struct ucx_instance *self, const char *name, 
         if (ours >= ANY_MIX) {
             return NIXL_SUCCESS;
         }
-        return host->fail(host->ctx, NIXL_ERR_MISMATCH,
-                          "agent \"%s\" does not say which UCX it runs on, so it takes 1.21 or later; this one runs on "
-                          "%s (%s), and the two cannot speak with each other",
-                          name, self->library->version_text, self->library->path);
+        return host->fail(
+            host->ctx, NIXL_ERR_MISMATCH,
+            "agent \"%s\" does not say which UCX it runs on, so it takes 1.21 or later; this one runs on "
+            "%s (%s), and the two cannot speak with each other",
+            name, self->library->version_text, self->library->path);
     }
     if (!note_version((struct text){note, len}, &theirs)) {
-        return host->fail(host->ctx, NIXL_ERR_MISMATCH, "agent \"%s\" has a UCX that is not understood: %s", name,
-                          text_quote(quoted, sizeof quoted, note, len));
+        return host->fail(host->ctx, NIXL_ERR_MISMATCH, "agent \"%s\" has a UCX that is not understood: %s",
+                          name, text_quote(quoted, sizeof quoted, note, len));
     }
     if (theirs >> 8 == ours >> 8 || (theirs >= ANY_MIX && ours >= ANY_MIX && theirs >> 16 == ours >> 16)) {
         return NIXL_SUCCESS;
     }
-    return host->fail(host->ctx, NIXL_ERR_MISMATCH,
-                      "agent \"%s\" runs on UCX %u.%u.%u, this one on %s (%s): the two cannot speak with each other; "
-                      "use one version on both sides, or 1.21 and later",
-                      name, theirs >> 16, theirs >> 8 & 255, theirs & 255, self->library->version_text,
-                      self->library->path);
+    return host->fail(
+        host->ctx, NIXL_ERR_MISMATCH,
+        "agent \"%s\" runs on UCX %u.%u.%u, this one on %s (%s): the two cannot speak with each other; "
+        "use one version on both sides, or 1.21 and later",
+        name, theirs >> 16, theirs >> 8 & 255, theirs & 255, self->library->version_text,
+        self->library->path);
 }
 
 nixl_status_t ucx_note(void *instance, const void **note, size_t *len) {
@@ -181,7 +186,8 @@ nixl_status_t ucx_peer_open(void *instance, const char *name, void *token, const
 static void say_failed(struct ucx_peer *peer) {
     if (!peer->is_reported && !peer->is_closing) {
         peer->is_reported = true;
-        peer->self->host->peer_failed(peer->self->host->ctx, peer->token, NIXL_ERR_REMOTE_DISCONNECT, peer->words);
+        peer->self->host->peer_failed(peer->self->host->ctx, peer->token, NIXL_ERR_REMOTE_DISCONNECT,
+                                      peer->words);
     }
 }
 
@@ -204,8 +210,9 @@ static void on_endpoint_error(void *arg, ucp_ep_h ep, ucs_status_t status) {
         return;
     }
     peer->cause = status;
-    (void)snprintf(peer->words, sizeof peer->words, "the connection to agent \"%.128s\" failed: UCX %s says: %s",
-                   peer->name, peer->self->library->version_text, peer->self->ucx->status_string(status));
+    (void)snprintf(peer->words, sizeof peer->words,
+                   "the connection to agent \"%.128s\" failed: UCX %s says: %s", peer->name,
+                   peer->self->library->version_text, peer->self->ucx->status_string(status));
     __atomic_store_n(&peer->state, UCX_PEER_FAILED, __ATOMIC_RELEASE);
     queue_failed(peer);
 }
@@ -303,8 +310,8 @@ nixl_status_t ucx_peer_endpoint(struct ucx_peer *peer) {
     if (endpoint_create(self, peer->address, peer, &peer->ep, &status) != NIXL_SUCCESS) {
         peer->ep = NULL;
         result = host->fail(host->ctx, NIXL_ERR_BACKEND,
-                            "agent \"%s\" cannot be reached by the transports in use (UCX_TLS=%s): %s", peer->name,
-                            self->tls[0] != '\0' ? self->tls : "all",
+                            "agent \"%s\" cannot be reached by the transports in use (UCX_TLS=%s): %s",
+                            peer->name, self->tls[0] != '\0' ? self->tls : "all",
                             ucx_words(self->library, status, words, sizeof words));
     } else if (peer->state == UCX_PEER_NEW) {
         __atomic_store_n(&peer->state, UCX_PEER_OPEN, __ATOMIC_RELEASE);
@@ -329,12 +336,14 @@ nixl_status_t ucx_peer_probe(struct ucx_instance *self) {
         bool peer_mode = self->options->error_handling == UCX_ERRORS_PEER;
 
         probe->ep = NULL;
-        result = host->fail(host->ctx, NIXL_ERR_NOT_SUPPORTED,
-                            "%s%s leaves no transport that carries messages%s: add tcp (or sm on one host)%s. %s",
-                            self->tls[0] != '\0' ? "UCX_TLS=" : "ucx_devices=",
-                            self->tls[0] != '\0' ? self->tls : self->options->devices, peer_mode ? " and notices a dead peer" : "",
-                            peer_mode ? ", or set ucx_error_handling_mode=none" : "",
-                            ucx_words(self->library, status, words, sizeof words));
+        result =
+            host->fail(host->ctx, NIXL_ERR_NOT_SUPPORTED,
+                       "%s%s leaves no transport that carries messages%s: add tcp (or sm on one host)%s. %s",
+                       self->tls[0] != '\0' ? "UCX_TLS=" : "ucx_devices=",
+                       self->tls[0] != '\0' ? self->tls : self->options->devices,
+                       peer_mode ? " and notices a dead peer" : "",
+                       peer_mode ? ", or set ucx_error_handling_mode=none" : "",
+                       ucx_words(self->library, status, words, sizeof words));
     } else {
         endpoint_close(probe, self->options->error_handling == UCX_ERRORS_PEER);
         for (int i = 0; i < 100000 && probe->pending != 0; i++) {
@@ -362,15 +371,16 @@ void ucx_peer_tear_down(struct ucx_peer *peer, const char *why) {
     }
     if (peer->self->options->error_handling != UCX_ERRORS_PEER) {
         /* UCX refuses to close by force then: what is under way has to end by itself. */
-        peer->self->host->log(peer->self->host->ctx, NIXL_LOG_WARN,
-                              "the connection to agent \"%s\" cannot be torn down (%s): ucx_error_handling_mode is none",
-                              peer->name, why);
+        peer->self->host->log(
+            peer->self->host->ctx, NIXL_LOG_WARN,
+            "the connection to agent \"%s\" cannot be torn down (%s): ucx_error_handling_mode is none",
+            peer->name, why);
         return;
     }
     peer->is_torn_down = true;
     peer->cause = UCS_ERR_CANCELED;
-    (void)snprintf(peer->words, sizeof peer->words, "the connection to agent \"%.128s\" was torn down: %s", peer->name,
-                   why);
+    (void)snprintf(peer->words, sizeof peer->words, "the connection to agent \"%.128s\" was torn down: %s",
+                   peer->name, why);
     __atomic_store_n(&peer->state, UCX_PEER_FAILED, __ATOMIC_RELEASE);
     ucx_peer_handle_failure(peer);
 }
@@ -458,8 +468,8 @@ nixl_status_t ucx_peer_state(void *instance, void *handle) {
     if (peer->is_local && !ucx_registry_has(peer->local_id)) {
         ucx_worker_enter(self);
         if (peer->state != UCX_PEER_FAILED) {
-            (void)snprintf(peer->words, sizeof peer->words, "agent \"%.128s\" of this process has been destroyed",
-                           peer->name);
+            (void)snprintf(peer->words, sizeof peer->words,
+                           "agent \"%.128s\" of this process has been destroyed", peer->name);
             __atomic_store_n(&peer->state, UCX_PEER_FAILED, __ATOMIC_RELEASE);
             say_failed(peer);
         }
@@ -518,7 +528,8 @@ static void read_lanes(const char *info, char *rma, char *am, size_t size) {
 /* Transports as ucp_ep_query() lists them, for a UCX whose text is not understood. */
 static void ask_transports(struct ucx_peer *peer, char *text, size_t size) {
     struct ucx_transport_entry entries[8];
-    struct ucx_ep_attr attr = {.field_mask = UCX_EP_ATTR_TRANSPORTS, .transports = {entries, 8, sizeof entries[0]}};
+    struct ucx_ep_attr attr = {.field_mask = UCX_EP_ATTR_TRANSPORTS,
+                               .transports = {entries, 8, sizeof entries[0]}};
 
     if (peer->self->library->version < UCX_VERSION(1, 19, 0) || peer->self->ucx->ep_query == NULL ||
         peer->self->ucx->ep_query(peer->ep, &attr) != UCS_OK) {

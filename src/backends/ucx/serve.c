@@ -16,8 +16,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KIND_READ = 0, KIND_WRITE = 1 };
-enum { ANSWER_OK = 0, ANSWER_NO_REGION = 1, ANSWER_MALFORMED = 2 };
+enum {
+    KIND_READ = 0,
+    KIND_WRITE = 1
+};
+enum {
+    ANSWER_OK = 0,
+    ANSWER_NO_REGION = 1,
+    ANSWER_MALFORMED = 2
+};
 
 struct head {
     uint64_t cookie;
@@ -130,8 +137,9 @@ static ucs_status_t on_question(void *arg, const void *header, size_t header_len
 
     (void)header;
     (void)header_len;
-    if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) || !(param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) ||
-        len < sizeof h || (h = head_from_wire(data), !is_whole(&h, len))) {
+    if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) ||
+        !(param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) || len < sizeof h ||
+        (h = head_from_wire(data), !is_whole(&h, len))) {
         host->log(host->ctx, NIXL_LOG_WARN, "a malformed question of %zu bytes was dropped", len);
         return UCS_OK;
     }
@@ -142,8 +150,9 @@ static ucs_status_t on_question(void *arg, const void *header, size_t header_len
         return UCS_OK;
     }
     message->bytes.len = answer_len;
-    h.kind = serve(self, &h, rows, h.kind == KIND_READ ? message->bytes.data + sizeof h
-                                                       : rows + h.count * sizeof(struct row));
+    h.kind =
+        serve(self, &h, rows,
+              h.kind == KIND_READ ? message->bytes.data + sizeof h : rows + h.count * sizeof(struct row));
     if (h.kind != ANSWER_OK) {
         message->bytes.len = sizeof h;
         h.bytes = 0;
@@ -193,8 +202,8 @@ void ucx_ask_forget(struct ucx_instance *self, const struct ucx_peer *peer, cons
 }
 
 /* The next piece of a request's list, at most `max` bytes of one block; moves the place on. */
-static uint64_t next_piece(const struct nixl_request *request, struct ucx_place *place, uint64_t max, uint64_t *local,
-                           uint64_t *remote) {
+static uint64_t next_piece(const struct nixl_request *request, struct ucx_place *place, uint64_t max,
+                           uint64_t *local, uint64_t *remote) {
     const struct nixl_run *run = &request->runs[place->run];
     struct ucx_span span = ucx_run_span(run, request->flags);
     uint64_t len = span.len - place->offset;
@@ -222,8 +231,8 @@ static void measure(const struct ucx_xfer *xfer, uint32_t *rows, uint64_t *bytes
 
     *rows = 0;
     *bytes = 0;
-    while (place.run < request->run_count && request->runs[place.run].remote_key == key && *bytes < ASK_BYTES &&
-           *rows < ASK_ROWS) {
+    while (place.run < request->run_count && request->runs[place.run].remote_key == key &&
+           *bytes < ASK_BYTES && *rows < ASK_ROWS) {
         *bytes += next_piece(request, &place, ASK_BYTES - *bytes, &local, &remote);
         (*rows)++;
     }
@@ -295,7 +304,8 @@ bool ucx_ask(struct ucx_xfer *xfer, struct ucx_op *op) {
     *slot = op;
     param.user_data = message;
     xfer->peer->pending++;
-    request = self->ucx->am_send_nbx(xfer->peer->ep, UCX_AM_QUESTION, NULL, 0, message->bytes.data, len, &param);
+    request =
+        self->ucx->am_send_nbx(xfer->peer->ep, UCX_AM_QUESTION, NULL, 0, message->bytes.data, len, &param);
     if (UCS_PTR_IS_PTR(request)) {
         return true;
     }

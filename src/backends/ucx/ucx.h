@@ -37,11 +37,15 @@
 /* In flight of one request by messages: enough to keep a socket full. */
 #define UCX_ASK_OPS 64u
 #define UCX_ASK_QUEUE (UINT64_C(2) << 20)
-#define UCX_ASK_SMALL (UINT64_C(8) << 10) /* blocks below this are worth packing even where UCX can put by itself */
+#define UCX_ASK_SMALL                                                                                        \
+    (UINT64_C(8) << 10) /* blocks below this are worth packing even where UCX can put by itself */
 
-#define UCX_PAD 4096u   /* zeros behind bytes that UCX parses without knowing where they end */
+#define UCX_PAD 4096u /* zeros behind bytes that UCX parses without knowing where they end */
 
-enum { UCX_ERRORS_NONE = 0, UCX_ERRORS_PEER = 1 };
+enum {
+    UCX_ERRORS_NONE = 0,
+    UCX_ERRORS_PEER = 1
+};
 
 /* Filled by the agent from the options table in backend.c. */
 struct ucx_options {
@@ -103,7 +107,7 @@ struct ucx_peer {
     bool takes_questions; /* its note offers them */
     bool is_emulated;     /* UCX plays remote access over messages: reads, and with old versions writes */
     bool has_lanes;       /* is_emulated is known */
-    uint64_t op_max; /* bytes of one operation: as much as UCX takes in without working on it for long */
+    uint64_t op_max;      /* bytes of one operation: as much as UCX takes in without working on it for long */
 };
 
 struct ucx_key {
@@ -160,8 +164,8 @@ struct ucx_xfer {
     bool asks;        /* goes by messages (serve.c) */
     uint32_t flags;   /* of UCX's operations */
     enum ucx_phase phase;
-    uint32_t ops;    /* in flight */
-    uint64_t queued; /* their bytes */
+    uint32_t ops;           /* in flight */
+    uint64_t queued;        /* their bytes */
     struct ucx_place place; /* the next byte to issue */
     uint64_t done;
     /* The first failure in the list's order. */
@@ -214,7 +218,7 @@ struct ucx_instance {
     uint8_t id[16];
     char note[160];
     char about[768];
-    char tls[128]; /* UCX_TLS as it counts, "" when not set */
+    char tls[128];             /* UCX_TLS as it counts, "" when not set */
     struct ucx_instance *next; /* in the registry */
 };
 
@@ -222,7 +226,8 @@ struct ucx_instance {
 nixl_status_t ucx_config_make(const struct nixl_host *host, const struct ucx_library *library,
                               const struct ucx_options *options, ucp_config_t **config);
 /* The transport list in force (UCX_TLS, else engine_config's TLS), "" for none. Before the library is opened. */
-void ucx_config_transports(const struct nixl_host *host, const struct ucx_options *options, char *tls, size_t size);
+void ucx_config_transports(const struct nixl_host *host, const struct ucx_options *options, char *tls,
+                           size_t size);
 /* Sets the environment where UCX reads a switch only there, while it opens. Calls come in pairs, one pair at a time. */
 void ucx_config_environment(const struct ucx_library *library, const char *tls);
 /* Takes back what ucx_config_environment() set, for the instances to come. */
@@ -251,8 +256,8 @@ nixl_status_t ucx_fail_inherited(const struct ucx_instance *self);
 nixl_status_t ucx_region_open(void *self, nixl_mem_t mem, const struct nixl_meta_desc *desc, void **region);
 void ucx_region_close(void *self, void *region);
 nixl_status_t ucx_region_key(void *self, void *region, const void **key, size_t *len);
-nixl_status_t ucx_key_open(void *self, void *peer, nixl_mem_t mem, const struct nixl_desc *desc, const void *bytes,
-                           size_t len, void **key);
+nixl_status_t ucx_key_open(void *self, void *peer, nixl_mem_t mem, const struct nixl_desc *desc,
+                           const void *bytes, size_t len, void **key);
 void ucx_key_close(void *self, void *peer, void *key);
 /* Worker lock held, endpoint there: makes the key usable. */
 nixl_status_t ucx_key_unpack(struct ucx_instance *self, struct ucx_key *key);

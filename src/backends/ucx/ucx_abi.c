@@ -31,8 +31,10 @@ struct symbol {
     bool optional;
 };
 
-#define SYMBOL(member) {"ucp_" #member, offsetof(struct ucx_abi, member), false}
-#define SYMBOL_OPTIONAL(member) {"ucp_" #member, offsetof(struct ucx_abi, member), true}
+#define SYMBOL(member)                                                                                       \
+    { "ucp_" #member, offsetof(struct ucx_abi, member), false }
+#define SYMBOL_OPTIONAL(member)                                                                              \
+    { "ucp_" #member, offsetof(struct ucx_abi, member), true }
 
 static const struct symbol symbols[] = {
     SYMBOL(lib_query),
@@ -82,7 +84,8 @@ static _Thread_local struct {
 } inside;
 
 static ucs_log_func_rc_t on_log(const char *file, unsigned line, const char *function, ucs_log_level_t level,
-                                const ucs_log_component_config_t *component, const char *message, va_list args) {
+                                const ucs_log_component_config_t *component, const char *message,
+                                va_list args) {
     char text[sizeof inside.text];
 
     (void)file;
@@ -234,7 +237,8 @@ static int open_flags(const struct nixl_host *host) {
     bool on = false;
 
     if (deepbind != NULL && text_parse_bool(text_of(deepbind), &on) != TEXT_OK) {
-        host->log(host->ctx, NIXL_LOG_WARN, "NIXL_UCX_DEEPBIND=%s is neither yes nor no: taken as no", deepbind);
+        host->log(host->ctx, NIXL_LOG_WARN, "NIXL_UCX_DEEPBIND=%s is neither yes nor no: taken as no",
+                  deepbind);
     }
     return RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE | (on ? RTLD_DEEPBIND : 0);
 }
@@ -248,7 +252,8 @@ static void *library_find(const struct nixl_host *host, const char *path, int fl
     if (path[0] != '\0') {
         if (!path_resolve(path, found, sizeof found)) {
             *status = host->fail(host->ctx, NIXL_ERR_NOT_SUPPORTED,
-                                 "there is no " UCX_SONAME " at %s, nor in it, nor in lib/ below it (option ucx_path, "
+                                 "there is no " UCX_SONAME
+                                 " at %s, nor in it, nor in lib/ below it (option ucx_path, "
                                  "variable NIXL_UCX_PATH)",
                                  path);
             return NULL;
@@ -319,9 +324,10 @@ nixl_status_t ucx_library_check_threads(const struct nixl_host *host, const stru
                           version, abi->status_string(status));
     }
     if (attr.max_thread_level < UCS_THREAD_MODE_MULTI) {
-        return host->fail(host->ctx, NIXL_ERR_NOT_SUPPORTED,
-                          "UCX %s (%s) was built without support for threads (configure --enable-mt): NIXL needs it",
-                          version, path);
+        return host->fail(
+            host->ctx, NIXL_ERR_NOT_SUPPORTED,
+            "UCX %s (%s) was built without support for threads (configure --enable-mt): NIXL needs it",
+            version, path);
     }
     return NIXL_SUCCESS;
 }

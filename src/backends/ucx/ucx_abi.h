@@ -17,7 +17,8 @@
 #include <ucp/api/ucp.h>
 #include <ucs/debug/log_def.h>
 
-#define UCX_VERSION(major, minor, patch) ((uint32_t)(major) << 16 | (uint32_t)(minor) << 8 | (uint32_t)(patch))
+#define UCX_VERSION(major, minor, patch)                                                                     \
+    ((uint32_t)(major) << 16 | (uint32_t)(minor) << 8 | (uint32_t)(patch))
 
 /* ucp_ep_query() of 1.14 and later: which transports an endpoint uses. */
 #define UCX_EP_ATTR_TRANSPORTS (UINT64_C(1) << 3)

@@ -11,13 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PROGRESS_ROUNDS 4             /* calls of UCX in one turn */
+#define PROGRESS_ROUNDS 4               /* calls of UCX in one turn */
 #define CLOSE_WAIT_NS (200 * NS_PER_MS) /* for what is still being sent when an instance closes */
 
 nixl_status_t ucx_fail_inherited(const struct ucx_instance *self) {
-    return self->host->fail(self->host->ctx, NIXL_ERR_NOT_ALLOWED,
-                            "this process was forked from the one that started UCX: it cannot use it (use spawn "
-                            "or exec)");
+    return self->host->fail(
+        self->host->ctx, NIXL_ERR_NOT_ALLOWED,
+        "this process was forked from the one that started UCX: it cannot use it (use spawn "
+        "or exec)");
 }
 
 void ucx_worker_enter(struct ucx_instance *self) {
@@ -193,7 +194,8 @@ nixl_status_t ucx_arm(void *instance) {
 }
 
 static nixl_status_t worker_address(struct ucx_instance *self) {
-    ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS | UCP_WORKER_ATTR_FIELD_THREAD_MODE};
+    ucp_worker_attr_t attr = {.field_mask =
+                                  UCP_WORKER_ATTR_FIELD_ADDRESS | UCP_WORKER_ATTR_FIELD_THREAD_MODE};
     const struct nixl_host *host = self->host;
     char words[512];
     ucs_status_t status = self->ucx->worker_query(self->worker.handle, &attr);

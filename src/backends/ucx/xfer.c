@@ -112,10 +112,15 @@ static struct ucx_op *op_take(struct ucx_xfer *xfer, struct ucx_place place, uin
 
 /* ---- issuing ---- */
 
-enum step { STEP_WAIT, STEP_TURN_OVER, STEP_ENDED };
+enum step {
+    STEP_WAIT,
+    STEP_TURN_OVER,
+    STEP_ENDED
+};
 
 /* One put or get of the current block. */
-static bool issue_one(struct ucx_xfer *xfer, const struct nixl_run *run, uint64_t len, ucp_request_param_t *param) {
+static bool issue_one(struct ucx_xfer *xfer, const struct nixl_run *run, uint64_t len,
+                      ucp_request_param_t *param) {
     struct ucx_instance *self = xfer->self;
     struct ucx_op *op = op_take(xfer, xfer->place, len);
     uint64_t local = run->local + xfer->place.block * run->local_stride + xfer->place.offset;
@@ -129,7 +134,8 @@ static bool issue_one(struct ucx_xfer *xfer, const struct nixl_run *run, uint64_
     param->user_data = op;
     param->memh = ((const struct ucx_region *)run->local_key)->memh;
     if (xfer->request->op == NIXL_WRITE) {
-        request = self->ucx->put_nbx(xfer->peer->ep, (const void *)(uintptr_t)local, len, remote, rkey, param);
+        request =
+            self->ucx->put_nbx(xfer->peer->ep, (const void *)(uintptr_t)local, len, remote, rkey, param);
     } else {
         request = self->ucx->get_nbx(xfer->peer->ep, (void *)(uintptr_t)local, len, remote, rkey, param);
     }
@@ -213,7 +219,8 @@ static enum step issue(struct ucx_xfer *xfer, uint64_t *turn_end) {
     if (xfer->flags != 0 && turn_is_over(turn_end)) {
         return STEP_TURN_OVER;
     }
-    while (!is_issued(xfer) && !xfer->is_stopping && xfer->status == UCS_OK && xfer->peer->state == UCX_PEER_OPEN) {
+    while (!is_issued(xfer) && !xfer->is_stopping && xfer->status == UCS_OK &&
+           xfer->peer->state == UCX_PEER_OPEN) {
         uint64_t issued = 0;
 
         if (xfer->ops >= (xfer->asks ? UCX_ASK_OPS : UCX_QUEUE_OPS) ||
@@ -314,7 +321,8 @@ static enum step go_on(struct ucx_xfer *xfer, uint64_t *turn_end) {
 /* ---- ending ---- */
 
 /* NIXL_SUCCESS, or why the request did not succeed. */
-static nixl_status_t verdict(const struct ucx_xfer *xfer, struct nixl_failure *failure, char *text, size_t size) {
+static nixl_status_t verdict(const struct ucx_xfer *xfer, struct nixl_failure *failure, char *text,
+                             size_t size) {
     const struct ucx_peer *peer = xfer->peer;
 
     if (is_good(xfer)) {
@@ -340,9 +348,10 @@ static nixl_status_t verdict(const struct ucx_xfer *xfer, struct nixl_failure *f
             failure->text = text;
             return failure->status;
         }
-        (void)snprintf(text, size, "%sUCX %s says: %s",
-                       xfer->phase == UCX_NOTIFYING ? "the data is in place, but its notification was not sent: " : "",
-                       xfer->self->library->version_text, xfer->self->ucx->status_string(xfer->status));
+        (void)snprintf(
+            text, size, "%sUCX %s says: %s",
+            xfer->phase == UCX_NOTIFYING ? "the data is in place, but its notification was not sent: " : "",
+            xfer->self->library->version_text, xfer->self->ucx->status_string(xfer->status));
         failure->text = text;
     } else {
         failure->status = NIXL_ERR_CANCELED;
@@ -531,7 +540,8 @@ void ucx_cancel(void *instance, struct nixl_request *request, enum nixl_cancel h
         /* Answers that come later find nobody: nothing touches local memory any more. */
         ucx_ask_forget(self, xfer->peer, xfer, UCS_ERR_CANCELED);
         if (how == NIXL_CANCEL_FORCE) {
-            ucx_peer_tear_down(xfer->peer, "a transfer to it was ended by force (a deadline, or the peer was removed)");
+            ucx_peer_tear_down(xfer->peer,
+                               "a transfer to it was ended by force (a deadline, or the peer was removed)");
         }
         ucx_worker_ready(self, xfer);
         (void)ucx_worker_settle(self);
@@ -564,7 +574,8 @@ nixl_status_t ucx_cost(void *instance, const struct nixl_request *request, struc
         ucp_ep_evaluate_perf_attr_t attr = {.field_mask = UCP_EP_PERF_ATTR_FIELD_ESTIMATED_TIME};
 
         if (self->ucx->ep_evaluate_perf(xfer->peer->ep, &param, &attr) != UCS_OK) {
-            status = host->fail(host->ctx, NIXL_ERR_NOT_SUPPORTED, "UCX cannot tell what this transfer takes");
+            status =
+                host->fail(host->ctx, NIXL_ERR_NOT_SUPPORTED, "UCX cannot tell what this transfer takes");
         } else {
             seconds += attr.estimated_time * (double)span.count;
         }

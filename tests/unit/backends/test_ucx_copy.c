@@ -21,7 +21,8 @@ struct fixture {
     void *peer, *key; /* b as a sees it */
 };
 
-static nixl_status_t load(struct harness *h, struct harness *of, struct harness_memory *m, void **peer, void **key) {
+static nixl_status_t load(struct harness *h, struct harness *of, struct harness_memory *m, void **peer,
+                          void **key) {
     struct nixl_desc desc = {(uintptr_t)m->at, m->len, 0};
     const void *conn, *note;
     size_t conn_len, note_len;
@@ -39,8 +40,9 @@ static nixl_status_t load(struct harness *h, struct harness *of, struct harness_
 static int setup(void **state) {
     struct fixture *f = calloc(1, sizeof *f);
 
-    if (harness_open(&f->a, "a", NULL, false) != NIXL_SUCCESS || harness_open(&f->b, "b", NULL, false) != NIXL_SUCCESS ||
-        !harness_register(&f->a, &f->ma, MEMORY) || !harness_register(&f->b, &f->mb, MEMORY) ||
+    if (harness_open(&f->a, "a", NULL, false) != NIXL_SUCCESS ||
+        harness_open(&f->b, "b", NULL, false) != NIXL_SUCCESS || !harness_register(&f->a, &f->ma, MEMORY) ||
+        !harness_register(&f->b, &f->mb, MEMORY) ||
         load(&f->a, &f->b, &f->mb, &f->peer, &f->key) != NIXL_SUCCESS) {
         return -1;
     }
@@ -251,7 +253,9 @@ static void a_loopback_may_overlap_itself(void **state) {
 }
 
 static void many_copies_at_once_all_end(void **state) {
-    enum { COUNT = 16 };
+    enum {
+        COUNT = 16
+    };
     struct fixture *f = *state;
     struct nixl_run runs[COUNT];
     struct harness_request q[COUNT];
@@ -259,7 +263,8 @@ static void many_copies_at_once_all_end(void **state) {
     harness_fill(f->ma.at, MEMORY, 2);
     for (size_t i = 0; i < COUNT; i++) {
         runs[i] = run_of(f, i * (MEMORY / COUNT), i * (MEMORY / COUNT), MEMORY / COUNT);
-        assert_int_equal(harness_request_open(&f->a, &q[i], NIXL_WRITE, f->peer, &runs[i], 1, NULL), NIXL_SUCCESS);
+        assert_int_equal(harness_request_open(&f->a, &q[i], NIXL_WRITE, f->peer, &runs[i], 1, NULL),
+                         NIXL_SUCCESS);
         assert_int_equal(harness_post(&f->a, &q[i]), NIXL_IN_PROG);
     }
     for (size_t i = 0; i < COUNT; i++) {

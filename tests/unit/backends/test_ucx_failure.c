@@ -36,7 +36,8 @@ static int setup(void **state) {
     } else {
         (void)unsetenv("UCX_TLS");
     }
-    if (!remote_start(&f->r, "remote", MEMORY, NULL) || harness_open(&f->h, "local", NULL, false) != NIXL_SUCCESS ||
+    if (!remote_start(&f->r, "remote", MEMORY, NULL) ||
+        harness_open(&f->h, "local", NULL, false) != NIXL_SUCCESS ||
         !harness_register(&f->h, &f->m, MEMORY) ||
         harness_load(&f->h, &f->r, &f->peer, &f->key) != NIXL_SUCCESS) {
         fprintf(stderr, "%s %s\n", f->r.error, f->h.error);
@@ -324,7 +325,8 @@ static void a_notification_sent_before_the_end_still_arrives(void **state) {
     assert_true(harness_register(&f->h, &f->m, 4096));
 }
 
-#define TEST(f) {#f, f, setup, teardown, NULL}
+#define TEST(f)                                                                                              \
+    { #f, f, setup, teardown, NULL }
 
 static const struct CMUnitTest tests[] = {
     TEST(a_write_to_a_killed_peer_fails_with_words),
@@ -350,8 +352,8 @@ int main(int argc, char **argv) {
         for (size_t i = 0; i < COUNT_OF(tests); i++) {
             size_t at = t * COUNT_OF(tests) + i;
 
-            (void)snprintf(names[at], sizeof names[at], "%s: %s", transports[t][0] != '\0' ? transports[t] : "default",
-                           tests[i].name);
+            (void)snprintf(names[at], sizeof names[at], "%s: %s",
+                           transports[t][0] != '\0' ? transports[t] : "default", tests[i].name);
             all[at] = tests[i];
             all[at].name = names[at];
             all[at].initial_state = (void *)transports[t];

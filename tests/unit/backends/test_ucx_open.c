@@ -124,7 +124,8 @@ static void a_device_list_with_blanks_is_taken(void **state) {
 }
 
 static void engine_config_takes_pairs_whose_values_hold_commas(void **state) {
-    struct outcome o = open_in_child(NULL, PARAMS("engine_config", "TLS=tcp,self, UCX_MAX_RNDV_RAILS=1"), NULL);
+    struct outcome o =
+        open_in_child(NULL, PARAMS("engine_config", "TLS=tcp,self, UCX_MAX_RNDV_RAILS=1"), NULL);
 
     assert_int_equal(o.status, NIXL_SUCCESS);
     assert_non_null(strstr(o.about, "transports tcp,self;"));
@@ -172,8 +173,9 @@ static void deep_binding_is_possible(void **state) {
 }
 
 static void without_error_handling_more_transports_serve(void **state) {
-    assert_int_equal(open_in_child(ENV("UCX_TLS=self,posix"), PARAMS("ucx_error_handling_mode", "none"), NULL).status,
-                     NIXL_SUCCESS);
+    assert_int_equal(
+        open_in_child(ENV("UCX_TLS=self,posix"), PARAMS("ucx_error_handling_mode", "none"), NULL).status,
+        NIXL_SUCCESS);
 }
 
 static void hooks_that_hang_are_refused(void **state) {
@@ -201,7 +203,8 @@ static void a_ucx_without_threads_is_refused(void **state) {
 
     harness_init(&h, "opener", false);
     fake_level = UCS_THREAD_MODE_SINGLE;
-    assert_int_equal(ucx_library_check_threads(&h.host, &abi, "1.99.0", "/x/libucp.so.0"), NIXL_ERR_NOT_SUPPORTED);
+    assert_int_equal(ucx_library_check_threads(&h.host, &abi, "1.99.0", "/x/libucp.so.0"),
+                     NIXL_ERR_NOT_SUPPORTED);
     assert_non_null(strstr(h.error, "threads"));
     assert_non_null(strstr(h.error, "/x/libucp.so.0"));
     fake_level = UCS_THREAD_MODE_MULTI;
@@ -275,8 +278,9 @@ static void peers_and_memory(struct harness *a) {
     }
     (void)snprintf(ours, sizeof ours, "UCX %u.%u.0", major, minor);
 
-    static const char *const bad[] = {"UCX 1.14.1", "UCX 2.0.0", "UCX", "", "UCX 1", "UCX x.y.z", "mpich 3",
-                                      "UCX 1.99999999999999999999.0", "UCX -1.2.3"};
+    static const char *const bad[] = {"UCX 1.14.1", "UCX 2.0.0", "UCX",     "",
+                                      "UCX 1",      "UCX x.y.z", "mpich 3", "UCX 1.99999999999999999999.0",
+                                      "UCX -1.2.3"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         a->error[0] = '\0';
         if (a->ops->peer_open(a->self, "x", NULL, conn, conn_len, bad[i], strlen(bad[i]), &peer) !=
@@ -290,7 +294,8 @@ static void peers_and_memory(struct harness *a) {
     }
     for (size_t len = 0; len < 12; len++) {
         void *none;
-        if (a->ops->peer_open(a->self, "x", NULL, conn, len, ours, strlen(ours), &none) != NIXL_ERR_MISMATCH) {
+        if (a->ops->peer_open(a->self, "x", NULL, conn, len, ours, strlen(ours), &none) !=
+            NIXL_ERR_MISMATCH) {
             exit(31);
         }
     }
@@ -307,7 +312,8 @@ static void peers_and_memory(struct harness *a) {
         a->ops->peer_close(a->self, peer);
     }
     (void)snprintf(text, sizeof text, "UCX 1.%u.0", minor >= 21 ? 13 : 22);
-    if (a->ops->peer_open(a->self, "x", NULL, conn, conn_len, text, strlen(text), &peer) != NIXL_ERR_MISMATCH ||
+    if (a->ops->peer_open(a->self, "x", NULL, conn, conn_len, text, strlen(text), &peer) !=
+            NIXL_ERR_MISMATCH ||
         strstr(a->error, text) == NULL || strstr(a->error, "speak with each other") == NULL) {
         exit(34);
     }

@@ -34,8 +34,8 @@ static int setup(void **state) {
     } else {
         (void)unsetenv("UCX_TLS");
     }
-    if (!remote_start(&f->r, "remote", MEMORY, NULL) || harness_open(&f->h, "local", NULL, true) != NIXL_SUCCESS ||
-        !harness_register(&f->h, &f->m, MEMORY) ||
+    if (!remote_start(&f->r, "remote", MEMORY, NULL) ||
+        harness_open(&f->h, "local", NULL, true) != NIXL_SUCCESS || !harness_register(&f->h, &f->m, MEMORY) ||
         harness_load(&f->h, &f->r, &f->peer, &f->key) != NIXL_SUCCESS) {
         fprintf(stderr, "%s %s\n", f->r.error, f->h.error);
         return -1;
@@ -148,7 +148,11 @@ struct worker {
     int bad;
 };
 
-enum { THREADS = 4, ROUNDS = 60, SLICE = 2 << 20 };
+enum {
+    THREADS = 4,
+    ROUNDS = 60,
+    SLICE = 2 << 20
+};
 
 static void *worker_body(void *arg) {
     struct worker *w = arg;
@@ -166,8 +170,8 @@ static void *worker_body(void *arg) {
             if (op == NIXL_READ) {
                 memset(f->m.at + offset, 0, run.len);
             }
-            w->bad |= harness_request_open(&f->h, &q, (nixl_xfer_op_t)op, f->peer, &run, 1, op ? "n" : NULL) !=
-                      NIXL_SUCCESS;
+            w->bad |= harness_request_open(&f->h, &q, (nixl_xfer_op_t)op, f->peer, &run, 1,
+                                           op ? "n" : NULL) != NIXL_SUCCESS;
             status = harness_post(&f->h, &q);
             if (status == NIXL_IN_PROG) {
                 status = w->polls ? harness_wait(&f->h, &q, WAIT_MS) : await(&q, WAIT_MS);
@@ -210,7 +214,8 @@ static void many_threads_work_on_one_instance(void **state) {
     assert_int_equal(remote_received(&f->r, THREADS * ROUNDS, WAIT_MS, NULL), THREADS * ROUNDS);
 }
 
-#define TEST(f) {#f, f, setup, teardown, NULL}
+#define TEST(f)                                                                                              \
+    { #f, f, setup, teardown, NULL }
 
 static const struct CMUnitTest tests[] = {
     TEST(the_thread_alone_finishes_what_is_posted),
@@ -231,8 +236,8 @@ int main(int argc, char **argv) {
         for (size_t i = 0; i < COUNT_OF(tests); i++) {
             size_t at = t * COUNT_OF(tests) + i;
 
-            (void)snprintf(names[at], sizeof names[at], "%s: %s", transports[t][0] != '\0' ? transports[t] : "default",
-                           tests[i].name);
+            (void)snprintf(names[at], sizeof names[at], "%s: %s",
+                           transports[t][0] != '\0' ? transports[t] : "default", tests[i].name);
             all[at] = tests[i];
             all[at].name = names[at];
             all[at].initial_state = (void *)transports[t];

@@ -33,7 +33,8 @@ static int setup(void **state) {
     } else {
         (void)unsetenv("UCX_TLS");
     }
-    if (!remote_start(&f->r, "remote", MEMORY, NULL) || harness_open(&f->h, "local", NULL, false) != NIXL_SUCCESS ||
+    if (!remote_start(&f->r, "remote", MEMORY, NULL) ||
+        harness_open(&f->h, "local", NULL, false) != NIXL_SUCCESS ||
         !harness_register(&f->h, &f->m, MEMORY) ||
         harness_load(&f->h, &f->r, &f->peer, &f->key) != NIXL_SUCCESS) {
         fprintf(stderr, "%s %s\n", f->r.error, f->h.error);
@@ -55,7 +56,8 @@ static int teardown(void **state) {
     return 0;
 }
 
-static struct nixl_run run_of(const struct fixture *f, size_t local, size_t remote, size_t len, uint32_t index) {
+static struct nixl_run run_of(const struct fixture *f, size_t local, size_t remote, size_t len,
+                              uint32_t index) {
     return (struct nixl_run){.local = (uintptr_t)f->m.at + local,
                              .remote = f->r.addr + remote,
                              .len = len,
@@ -82,7 +84,8 @@ static nixl_status_t move(struct fixture *f, nixl_xfer_op_t op, const struct nix
     return status;
 }
 
-static const size_t sizes[] = {1, 2, 7, 8, 63, 255, 4095, 4096, 8191, 65537, 262144, 1048579, (4 << 20) + 1, 70 << 20};
+static const size_t sizes[] = {1,    2,    7,     8,      63,      255,           4095,
+                               4096, 8191, 65537, 262144, 1048579, (4 << 20) + 1, 70 << 20};
 
 static void writes_of_any_size_arrive_whole_and_touch_nothing_else(void **state) {
     struct fixture *f = *state;
@@ -117,7 +120,10 @@ static void reads_of_any_size_arrive_whole_and_touch_nothing_else(void **state) 
 
 /* 20,000 blocks of 100 bytes, the i-th local one to the mirrored place at the remote side. */
 static void many_scattered_blocks_each_reach_their_place(void **state) {
-    enum { COUNT = 20000, LEN = 100 };
+    enum {
+        COUNT = 20000,
+        LEN = 100
+    };
     struct fixture *f = *state;
     struct nixl_run *runs = calloc(COUNT, sizeof *runs);
     uint8_t *expected = malloc(COUNT * LEN);
@@ -213,7 +219,9 @@ static void the_notification_comes_after_the_data(void **state) {
 
 /* Small and large ones alternate: a large one that is sent in pieces must not be overtaken. */
 static void notifications_arrive_once_and_in_order(void **state) {
-    enum { COUNT = 300 };
+    enum {
+        COUNT = 300
+    };
     struct fixture *f = *state;
     static const size_t lens[] = {0, 1, 100, 9000, 70000, 1, 1 << 20, 3};
     char *msg = malloc(1 << 20);
@@ -233,7 +241,8 @@ static void notifications_arrive_once_and_in_order(void **state) {
         }
         (void)f->h.ops->progress(f->h.self);
     }
-    for (unsigned waited = 0; waited < 200 && remote_received(&f->r, COUNT + 60, 20, &got) < COUNT + 60; waited++) {
+    for (unsigned waited = 0; waited < 200 && remote_received(&f->r, COUNT + 60, 20, &got) < COUNT + 60;
+         waited++) {
         for (int i = 0; i < 100; i++) {
             (void)f->h.ops->progress(f->h.self);
         }
@@ -284,7 +293,10 @@ static void the_transport_is_the_expected_one(void **state) {
 /* No post may work on its list for long: 15,000 blocks of 4 KiB, or 64 MiB. A busy machine takes the processor away in the middle
  * of some: the shortest of several tells what the post itself takes. The goal is 200 us; sanitizers are given more. */
 static void a_post_returns_soon_whatever_its_size(void **state) {
-    enum { COUNT = 15000, TRIES = 9 };
+    enum {
+        COUNT = 15000,
+        TRIES = 9
+    };
     struct fixture *f = *state;
     struct nixl_run *runs = calloc(COUNT, sizeof *runs);
     struct nixl_run whole = run_of(f, 0, 0, 64 << 20, 0);
@@ -294,7 +306,8 @@ static void a_post_returns_soon_whatever_its_size(void **state) {
     for (size_t i = 0; i < COUNT; i++) {
         runs[i] = run_of(f, (i * 7919 % COUNT) * 4096, (i * 7919 % COUNT) * 4096, 4096, (uint32_t)i);
     }
-    assert_int_equal(harness_request_open(&f->h, &q[0], NIXL_WRITE, f->peer, runs, COUNT, NULL), NIXL_SUCCESS);
+    assert_int_equal(harness_request_open(&f->h, &q[0], NIXL_WRITE, f->peer, runs, COUNT, NULL),
+                     NIXL_SUCCESS);
     assert_int_equal(harness_request_open(&f->h, &q[1], NIXL_WRITE, f->peer, &whole, 1, NULL), NIXL_SUCCESS);
     for (int which = 0; which < 2; which++) {
         for (int i = 0; i < TRIES; i++) {
@@ -308,7 +321,8 @@ static void a_post_returns_soon_whatever_its_size(void **state) {
         for (int i = 1; i < TRIES; i++) {
             took[which][0] = took[which][i] < took[which][0] ? took[which][i] : took[which][0];
         }
-        printf("# post of %s: %.1f us\n", which == 0 ? "15,000 blocks" : "64 MiB", (double)took[which][0] / 1e3);
+        printf("# post of %s: %.1f us\n", which == 0 ? "15,000 blocks" : "64 MiB",
+               (double)took[which][0] / 1e3);
         assert_true(took[which][0] < NS_PER_MS);
         harness_request_close(&f->h, &q[which]);
     }
@@ -317,7 +331,8 @@ static void a_post_returns_soon_whatever_its_size(void **state) {
 
 static void an_unmapped_remote_block_fails_with_words_and_its_index(void **state) {
     struct fixture *f = *state;
-    struct nixl_run runs[3] = {run_of(f, 0, 0, 4096, 0), run_of(f, 4096, 0, 4096, 1), run_of(f, 8192, 8192, 4096, 2)};
+    struct nixl_run runs[3] = {run_of(f, 0, 0, 4096, 0), run_of(f, 4096, 0, 4096, 1),
+                               run_of(f, 8192, 8192, 4096, 2)};
     struct harness_request q;
     nixl_status_t status;
     char text[64] = "";
@@ -353,7 +368,8 @@ static void cost_is_told(void **state) {
     assert_true(b.duration_ns > a.duration_ns);
 }
 
-#define TEST(f) {#f, f, setup, teardown, NULL}
+#define TEST(f)                                                                                              \
+    { #f, f, setup, teardown, NULL }
 
 static const struct CMUnitTest tests[] = {
     TEST(writes_of_any_size_arrive_whole_and_touch_nothing_else),
@@ -383,8 +399,8 @@ int main(int argc, char **argv) {
         for (size_t i = 0; i < COUNT_OF(tests); i++) {
             size_t at = t * COUNT_OF(tests) + i;
 
-            (void)snprintf(names[at], sizeof names[at], "%s: %s", transports[t][0] != '\0' ? transports[t] : "default",
-                           tests[i].name);
+            (void)snprintf(names[at], sizeof names[at], "%s: %s",
+                           transports[t][0] != '\0' ? transports[t] : "default", tests[i].name);
             all[at] = tests[i];
             all[at].name = names[at];
             all[at].initial_state = (void *)transports[t];

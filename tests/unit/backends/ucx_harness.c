@@ -120,7 +120,8 @@ static void *thread_body(void *arg) {
     unsigned idle = 0;
 
     while (!__atomic_load_n(&h->is_stopping, __ATOMIC_ACQUIRE)) {
-        struct pollfd fds[2] = {{.fd = h->instance.event_fd, .events = POLLIN}, {.fd = h->wake_fd, .events = POLLIN}};
+        struct pollfd fds[2] = {{.fd = h->instance.event_fd, .events = POLLIN},
+                                {.fd = h->wake_fd, .events = POLLIN}};
         uint64_t count;
 
         idle = h->ops->progress(h->self) > 0 ? 0 : idle + 1;
@@ -171,7 +172,8 @@ const struct nixl_backend_ops *harness_plugin(void) {
 
 static const char *param_of(const char *const *params, const struct nixl_option *option) {
     for (size_t i = 0; params != NULL && params[i] != NULL; i += 2) {
-        if (strcmp(params[i], option->name) == 0 || (option->alias != NULL && strcmp(params[i], option->alias) == 0)) {
+        if (strcmp(params[i], option->name) == 0 ||
+            (option->alias != NULL && strcmp(params[i], option->alias) == 0)) {
             return params[i + 1];
         }
     }
@@ -225,7 +227,8 @@ void harness_init(struct harness *h, const char *name, bool progress_thread) {
                                  .wake = host_wake};
 }
 
-nixl_status_t harness_open(struct harness *h, const char *name, const char *const *params, bool progress_thread) {
+nixl_status_t harness_open(struct harness *h, const char *name, const char *const *params,
+                           bool progress_thread) {
     nixl_status_t status;
 
     harness_init(h, name, progress_thread);
@@ -278,8 +281,8 @@ void harness_unregister(struct harness *h, struct harness_memory *m) {
     (void)munmap(m->at, m->len);
 }
 
-nixl_status_t harness_request_open(struct harness *h, struct harness_request *r, nixl_xfer_op_t op, void *peer,
-                                   const struct nixl_run *runs, size_t count, const char *notif) {
+nixl_status_t harness_request_open(struct harness *h, struct harness_request *r, nixl_xfer_op_t op,
+                                   void *peer, const struct nixl_run *runs, size_t count, const char *notif) {
     memset(r, 0, sizeof *r);
     r->request.size = sizeof r->request;
     r->request.op = op;
@@ -384,7 +387,16 @@ bool harness_check(const void *at, size_t len, uint64_t seed) {
 
 /* ---- the other process ---- */
 
-enum { CMD_STOP = 1, CMD_FILL, CMD_CHECK, CMD_LOAD, CMD_NOTIFY, CMD_RECEIVED, CMD_PAUSE };
+enum {
+    CMD_STOP = 1,
+    CMD_FILL,
+    CMD_CHECK,
+    CMD_LOAD,
+    CMD_NOTIFY,
+    CMD_RECEIVED,
+    CMD_PAUSE,
+    CMD_DEREGISTER
+};
 
 struct command {
     uint32_t kind;
@@ -475,8 +487,8 @@ static void side_load(struct side *side) {
     if (!get_block(side->fd, conn, &conn_len) || !get_block(side->fd, note, &note_len)) {
         _exit(2);
     }
-    status = side->h->ops->peer_open(side->h->self, "parent", side, conn, conn_len, note_len > 0 ? note : NULL,
-                                     note_len, &side->peer);
+    status = side->h->ops->peer_open(side->h->self, "parent", side, conn, conn_len,
+                                     note_len > 0 ? note : NULL, note_len, &side->peer);
     put(side->fd, &status, sizeof status);
 }
 
@@ -506,6 +518,12 @@ static bool side_command(struct side *side) {
     case CMD_RECEIVED:
         side_received(side, &c);
         break;
+    case CMD_DEREGISTER:
+        side->h->ops->region_close(side->h->self, side->memory.region);
+        side->memory.region = NULL;
+        ok = true;
+        put(side->fd, &ok, sizeof ok);
+        break;
     case CMD_PAUSE:
         (void)usleep((useconds_t)c.a * 1000);
         break;
@@ -519,7 +537,8 @@ static void side_loop(struct side *side) {
     unsigned idle = 0;
 
     for (;;) {
-        struct pollfd fds[2] = {{.fd = side->fd, .events = POLLIN}, {.fd = h->instance.event_fd, .events = POLLIN}};
+        struct pollfd fds[2] = {{.fd = side->fd, .events = POLLIN},
+                                {.fd = h->instance.event_fd, .events = POLLIN}};
         int timeout = 0;
 
         idle = h->ops->progress(h->self) > 0 ? 0 : idle + 1;
@@ -609,7 +628,8 @@ bool remote_start(struct remote *r, const char *name, size_t len, const char *co
            get(r->fd, &r->addr, sizeof r->addr) && get_block(r->fd, r->key, &r->key_len);
 }
 
-static void send_command(struct remote *r, uint32_t kind, uint64_t a, uint64_t b, uint64_t c, const char *text) {
+static void send_command(struct remote *r, uint32_t kind, uint64_t a, uint64_t b, uint64_t c,
+                         const char *text) {
     struct command command = {.kind = kind, .a = a, .b = b, .c = c};
 
     (void)snprintf(command.text, sizeof command.text, "%s", text);
@@ -678,6 +698,13 @@ size_t remote_received(struct remote *r, size_t expected, unsigned timeout_ms, u
     return count;
 }
 
+void remote_deregister(struct remote *r) {
+    bool ok;
+
+    send_command(r, CMD_DEREGISTER, 0, 0, 0, "");
+    (void)get(r->fd, &ok, sizeof ok);
+}
+
 void remote_pause(struct remote *r, unsigned ms) {
     send_command(r, CMD_PAUSE, ms, 0, 0, "");
 }
@@ -697,7 +724,8 @@ void harness_main(int argc, char **argv) {
 
 nixl_status_t harness_load(struct harness *h, struct remote *r, void **peer, void **key) {
     struct nixl_desc desc = {r->addr, r->len, 0};
-    nixl_status_t status = h->ops->peer_open(h->self, "remote", r, r->conn, r->conn_len, r->note, r->note_len, peer);
+    nixl_status_t status =
+        h->ops->peer_open(h->self, "remote", r, r->conn, r->conn_len, r->note, r->note_len, peer);
 
     if (status == NIXL_SUCCESS && r->len > 0 && key != NULL) {
         status = h->ops->key_open(h->self, *peer, DRAM_SEG, &desc, r->key, r->key_len, key);

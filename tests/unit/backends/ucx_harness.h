@@ -33,8 +33,8 @@ struct harness {
     struct nixl_instance instance;
     pthread_mutex_t lock;
     char error[1024];
-    char log[4096];       /* lines of WARN and worse */
-    char debug[4096];     /* lines below */
+    char log[4096];   /* lines of WARN and worse */
+    char debug[4096]; /* lines below */
     struct harness_notif notifs[HARNESS_NOTIFS];
     size_t notif_count, notif_taken;
     unsigned wakes;
@@ -72,7 +72,8 @@ const struct nixl_backend_ops *harness_plugin(void);
 /* Fills in the host alone. */
 void harness_init(struct harness *h, const char *name, bool progress_thread);
 /* Opens an instance: `params` is "name", "value", ..., NULL (or NULL). Fails with h->error set. */
-nixl_status_t harness_open(struct harness *h, const char *name, const char *const *params, bool progress_thread);
+nixl_status_t harness_open(struct harness *h, const char *name, const char *const *params,
+                           bool progress_thread);
 void harness_close(struct harness *h);
 /* Starts the progress thread (harness_close() joins it). */
 void harness_start_thread(struct harness *h);
@@ -80,8 +81,8 @@ bool harness_register(struct harness *h, struct harness_memory *m, size_t len);
 void harness_unregister(struct harness *h, struct harness_memory *m);
 
 /* Makes a request of `count` runs; `notif` may be NULL. */
-nixl_status_t harness_request_open(struct harness *h, struct harness_request *r, nixl_xfer_op_t op, void *peer,
-                                   const struct nixl_run *runs, size_t count, const char *notif);
+nixl_status_t harness_request_open(struct harness *h, struct harness_request *r, nixl_xfer_op_t op,
+                                   void *peer, const struct nixl_run *runs, size_t count, const char *notif);
 void harness_request_close(struct harness *h, struct harness_request *r);
 /* Posts and makes progress until it ended; IN_PROG when that takes longer than timeout_ms. */
 nixl_status_t harness_post(struct harness *h, struct harness_request *r);
@@ -120,6 +121,8 @@ nixl_status_t remote_load(struct remote *r, struct harness *h);
 nixl_status_t remote_notify(struct remote *r, const char *text, unsigned count, size_t pad);
 /* What it has received: the number, and the CRC-32C over all of it in order. */
 size_t remote_received(struct remote *r, size_t expected, unsigned timeout_ms, uint32_t *crc);
+/* Deregisters its memory (which stays mapped). */
+void remote_deregister(struct remote *r);
 /* Stops making progress for a while. */
 void remote_pause(struct remote *r, unsigned ms);
 

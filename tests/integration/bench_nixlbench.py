@@ -9,7 +9,7 @@ import socket
 import subprocess
 import tempfile
 
-from bench_support import BENCH, QUICK, bench, bench_json, environment, main, refused
+from bench_support import BENCH, QUICK, Skip, bench, bench_json, environment, main, refused
 
 
 def rows_of(out):
@@ -91,6 +91,17 @@ def csv_has_a_line_a_row_with_the_same_columns():
         assert int(r["bytes"]) == int(r["block_size"]) * 64
         assert abs(float(r["bandwidth_gb_s"]) - int(r["bytes"]) / float(r["seconds"]) / 1e9) < 2e-3 * float(
             r["bandwidth_gb_s"]) + 1e-5
+
+
+def on_one_host_ucx_1_22_goes_by_cma():
+    folder = os.environ.get("NIXL_TEST_UCX122")
+    if not folder:
+        raise Skip("NIXL_TEST_UCX122 names no UCX 1.22")
+    doc = bench_json(*QUICK, "--op_type=both", "--check_consistency", env={"NIXL_UCX_PATH": folder})
+    check_document(doc, 64)
+    assert "1.22" in doc["backend_description"], doc["backend_description"]
+    assert {r["transport"] for r in doc["results"]} == {"UCX cma"}, doc["results"]
+    assert all(r["checked"] for r in doc["results"])
 
 
 def schemes_spread_over_several_processes():
@@ -196,6 +207,7 @@ main([
     odd_sizes_threads_depth_and_new_requests_are_checked_too,
     making_requests_in_the_loop_is_measured,
     csv_has_a_line_a_row_with_the_same_columns,
+    on_one_host_ucx_1_22_goes_by_cma,
     schemes_spread_over_several_processes,
     several_processes_show_the_aggregate,
     two_processes_meet_by_asio,

@@ -345,9 +345,9 @@ static void one_bad_block_among_a_thousand(void **state) {
             locals[i] = (struct nixl_desc){(uintptr_t)bytes + i * LEN, LEN, 0};
             remotes[i] = (struct nixl_desc){(BLOCKS - 1 - i) * LEN, LEN, (uint64_t)(pass == 0 ? fd : direct)};
         }
+        assert_int_equal(mprotect(bytes + 617 * LEN, LEN, PROT_NONE), 0);
         assert_int_equal(nixl_xfer_create(node.agent, NIXL_WRITE, &local, &remote, "files", NULL, &xfer),
                          NIXL_SUCCESS);
-        assert_int_equal(mprotect(bytes + 617 * LEN, LEN, PROT_NONE), 0);
         assert_int_equal(node_run(xfer), NIXL_ERR_BACKEND);
         assert_int_equal(nixl_xfer_failure(xfer, &info), NIXL_ERR_BACKEND);
         assert_int_equal(info.index, 617);

@@ -45,6 +45,12 @@ static const struct nixl_option option_table[] = {
      .offset = offsetof(struct posix_options, kernel_queue_size),
      .default_value = "256",
      .help = "operations in the kernel at once, brought into 16 to 1024 (0: the default)"},
+    {.name = "pin_limit",
+     .kind = NIXL_OPTION_SIZE,
+     .offset = offsetof(struct posix_options, pin_limit),
+     .default_value = "1G",
+     .help = "registered memory that io_uring may pin for direct files, in bytes, in pieces of 1G at most; "
+             "0: none"},
     {.name = "bounce",
      .kind = NIXL_OPTION_BOOL,
      .offset = offsetof(struct posix_options, bounce),

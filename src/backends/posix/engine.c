@@ -79,6 +79,8 @@ static nixl_status_t check_run(struct posix_engine *engine, const struct nixl_re
                                   posix_file_name(file, path, sizeof path), strerror(rc));
             }
             r->uses_twin = r->has_buffered = true;
+        } else if (run->local_key != NULL) {
+            posix_memory_asked(engine, run->local_key, run->len * run->count);
         }
     }
     return NIXL_SUCCESS;
@@ -223,6 +225,10 @@ void posix_notify(struct posix_engine *engine, bool on) {
 void posix_drain(struct posix_engine *engine) {
     uint64_t count;
 
+    if (!engine->is_signaled) {
+        return;
+    }
+    engine->is_signaled = false;
     while (read(engine->event_fd, &count, sizeof count) < 0 && errno == EINTR) {
     }
 }
@@ -240,9 +246,9 @@ nixl_status_t posix_arm(void *self) {
     bool is_busy;
 
     lock_take(&engine->lock);
-    posix_notify(engine, true);
     posix_drain(engine);
-    engine->is_armed = true;
+    posix_notify(engine, true);
+    engine->is_armed = engine->is_signaled = true;
     if (!engine->is_polled) {
         engine->is_polled = true; /* who arms does the work */
         posix_thread_wake(engine);

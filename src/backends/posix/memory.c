@@ -145,6 +145,7 @@ static void file_free(struct posix_file *file) {
 static void describe_file(struct posix_file *file, const struct stat *st, int flags) {
     int access = flags & O_ACCMODE;
 
+    file->is_file = true;
     file->refs = 1;
     file->twin_fd = -1;
     file->device = st->st_dev;
@@ -287,6 +288,60 @@ static nixl_status_t open_descriptor(struct posix_engine *engine, uint64_t key, 
     return NIXL_SUCCESS;
 }
 
+/* ---- Host memory ---------------------------------------------------------------------------------------- */
+
+/* The kernel's limit for one pinned range. */
+#define PIN_MAX (UINT64_C(1) << 30)
+
+void posix_memory_asked(struct posix_engine *engine, struct posix_memory *memory, uint64_t bytes) {
+    unsigned slot;
+
+    if (engine->queue_ops->pin == NULL || engine->options->pin_limit == 0) {
+        return;
+    }
+    lock_take(&engine->pin_lock);
+    memory->asked += bytes;
+    /* Pinning costs about as much as moving every byte once without: so it is done after that much was asked for. */
+    if (memory->slot < 0 && !memory->is_refused && memory->asked >= memory->len) {
+        for (slot = 0; slot < POSIX_PIN_SLOTS && engine->is_slot_used[slot]; slot++) {
+        }
+        memory->is_refused = slot == POSIX_PIN_SLOTS || memory->len == 0 || memory->len > PIN_MAX ||
+                             memory->len > engine->options->pin_limit - engine->pinned_bytes ||
+                             !engine->queue_ops->pin(engine->queue, slot, memory->addr, memory->len);
+        if (!memory->is_refused) {
+            engine->is_slot_used[slot] = true;
+            engine->pinned_bytes += memory->len;
+            __atomic_store_n(&memory->slot, (int)slot, __ATOMIC_RELEASE);
+        }
+    }
+    lock_drop(&engine->pin_lock);
+}
+
+static nixl_status_t memory_open(struct posix_engine *engine, const struct nixl_meta_desc *desc,
+                                 void **region) {
+    struct posix_memory *memory = calloc(1, sizeof *memory);
+
+    if (memory == NULL) {
+        return engine->host->fail(engine->host->ctx, NIXL_ERR_BACKEND, "no memory");
+    }
+    memory->addr = desc->addr;
+    memory->len = desc->len;
+    memory->slot = -1;
+    *region = memory;
+    return NIXL_SUCCESS;
+}
+
+static void memory_close(struct posix_engine *engine, struct posix_memory *memory) {
+    if (memory->slot >= 0) {
+        lock_take(&engine->pin_lock);
+        (void)engine->queue_ops->pin(engine->queue, (unsigned)memory->slot, 0, 0);
+        engine->is_slot_used[memory->slot] = false;
+        engine->pinned_bytes -= memory->len;
+        lock_drop(&engine->pin_lock);
+    }
+    free(memory);
+}
+
 /* ---- Regions -------------------------------------------------------------------------------------------- */
 
 nixl_status_t posix_region_open(void *self, nixl_mem_t mem, const struct nixl_meta_desc *desc,
@@ -299,8 +354,7 @@ nixl_status_t posix_region_open(void *self, nixl_mem_t mem, const struct nixl_me
     nixl_status_t status;
 
     if (mem != FILE_SEG) {
-        *region = engine; /* host memory: nothing to keep */
-        return NIXL_SUCCESS;
+        return memory_open(engine, desc, region);
     }
     switch (posix_path_parse(desc->meta, desc->meta_len, &mode, why, sizeof why)) {
     case POSIX_PATH_BAD:
@@ -323,9 +377,13 @@ nixl_status_t posix_region_open(void *self, nixl_mem_t mem, const struct nixl_me
 
 void posix_region_close(void *self, void *region) {
     struct posix_engine *engine = self;
-    struct posix_file *file = region, **link;
+    struct posix_file *file = region, **link; /* or a posix_memory: both begin alike */
 
-    if (region == self || --file->refs != 0) {
+    if (!file->is_file) {
+        memory_close(engine, region);
+        return;
+    }
+    if (--file->refs != 0) {
         return;
     }
     if (file->path != NULL) {

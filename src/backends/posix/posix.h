@@ -50,6 +50,7 @@ enum posix_path_kind posix_path_parse(const char *text, size_t len, struct posix
 
 /* One open file, shared by all registrations that mean the same open file. */
 struct posix_file {
+    bool is_file; /* true: what tells it from a posix_memory behind a region's handle */
     struct posix_file *next_by_inode, *next_by_key;
     size_t refs;
     int fd;      /* ours: a duplicate, or opened by path */
@@ -70,6 +71,16 @@ struct posix_file {
     uint64_t slow_until_ns;               /* writes into the page cache are being throttled */
 };
 
+/* Registered host memory. Once enough was asked of it for direct files it is pinned in the kernel queue, which then need
+ * not look its pages up for each operation. */
+struct posix_memory {
+    bool is_file; /* false */
+    uint64_t addr, len;
+    uint64_t asked;  /* bytes of all requests made of it for direct files */
+    int slot;        /* in the queue's table, read relaxed by submitters; -1: not pinned */
+    bool is_refused; /* not tried again */
+};
+
 /* ---- Requests ------------------------------------------------------------------------------------------- */
 
 /* A place in a request's list of runs: byte `within` of block `block` of run `run`. */
@@ -82,6 +93,7 @@ struct posix_cursor {
 /* One read or write: contiguous in the file, in pieces of memory. */
 struct posix_io {
     struct posix_file *file;
+    const struct posix_memory *memory; /* where all pieces lie; NULL: in several */
     int fd;
     uint64_t offset;
     size_t len;
@@ -173,6 +185,9 @@ struct posix_queue_ops {
     void (*cancel)(void *queue, struct posix_op *op);
     /* Whether completions signal event_fd. NULL: they always do, unless `is_mute`. */
     void (*notify)(void *queue, bool on);
+    /* Any thread, no lock. Pins memory under a free slot below POSIX_PIN_SLOTS, or frees the slot (len 0). False when the
+     * kernel will not. NULL: there is no such thing. */
+    bool (*pin)(void *queue, unsigned slot, uint64_t addr, uint64_t len);
 };
 
 extern const struct posix_queue_ops posix_uring_ops; /* only where liburing was there at build time */
@@ -183,7 +198,7 @@ extern const struct posix_queue_ops posix_posix_aio_ops;
 
 struct posix_options {
     bool use_aio, use_uring, use_posix_aio, bounce;
-    uint64_t ios_pool_size, kernel_queue_size;
+    uint64_t ios_pool_size, kernel_queue_size, pin_limit;
 };
 
 enum posix_thread_state {
@@ -195,6 +210,7 @@ enum posix_thread_state {
 
 #define POSIX_BUCKETS 1024u
 #define POSIX_BLOCKERS 4u
+#define POSIX_PIN_SLOTS 256u
 
 struct posix_list {
     struct posix_request *head, *tail;
@@ -211,6 +227,10 @@ struct posix_engine {
     struct posix_file *by_inode[POSIX_BUCKETS];
     struct posix_file *by_key[POSIX_BUCKETS]; /* opened by path */
 
+    struct lock pin_lock; /* guards what follows and the memories' members but addr and len */
+    uint64_t pinned_bytes;
+    bool is_slot_used[POSIX_PIN_SLOTS];
+
     /* Read without the lock by every poll. */
     __attribute__((aligned(64))) uint32_t active; /* requests posted and not ended */
     uint32_t polls;                               /* grows with calls of progress */
@@ -221,10 +241,11 @@ struct posix_engine {
     void *controls;
     unsigned depth, in_kernel;
     bool has_pushed;
-    bool is_trusted; /* the agent has a progress thread, which does the work */
-    bool is_armed;   /* somebody sleeps on event_fd, or will */
-    bool is_polled;  /* a busy poller is expected to do the work */
-    bool is_serving; /* a poller copies at this moment */
+    bool is_trusted;  /* the agent has a progress thread, which does the work */
+    bool is_armed;    /* somebody sleeps on event_fd, or will */
+    bool is_signaled; /* event_fd may have been written since it was drained */
+    bool is_polled;   /* a busy poller is expected to do the work */
+    bool is_serving;  /* a poller copies at this moment */
     bool is_stopping;
     bool is_woken; /* wake_fd was written and not read yet */
     uint8_t thread_state;
@@ -260,6 +281,9 @@ nixl_status_t posix_query(void *self, nixl_mem_t mem, const struct nixl_meta_des
 const char *posix_file_name(const struct posix_file *file, char *buf, size_t size);
 /* Opens the twin of an O_DIRECT file. 0 or an errno value. */
 int posix_file_twin(struct posix_file *file);
+
+/* Counts a request of `bytes` for direct files, and pins the memory when it pays. */
+void posix_memory_asked(struct posix_engine *engine, struct posix_memory *memory, uint64_t bytes);
 
 /* serve.c: transfers through the page cache by plain calls. Called without the lock, for a request that nobody else serves. */
 

@@ -32,6 +32,7 @@ bool posix_gather(const struct posix_request *r, struct posix_cursor *cursor, st
         }
         if (total == 0) {
             io->file = run->remote_key;
+            io->memory = run->local_key;
             io->offset = offset;
             io->start = c;
         } else if (run->remote_key != io->file || offset != io->offset + total) {
@@ -44,6 +45,9 @@ bool posix_gather(const struct posix_request *r, struct posix_cursor *cursor, st
         } else {
             iov[pieces].iov_base = (void *)(uintptr_t)local;
             iov[pieces++].iov_len = piece;
+        }
+        if (io->memory != run->local_key) {
+            io->memory = NULL;
         }
         total += piece;
         if (piece == left) {

@@ -44,6 +44,7 @@ void posix_thread_hand_over(struct posix_engine *engine) {
     }
     if (engine->is_armed && engine->ready[POSIX_STAGE_COPY].head != NULL) {
         /* Work that no operation's end will announce. */
+        engine->is_signaled = true;
         while (write(engine->event_fd, &one, sizeof one) < 0 && errno == EINTR) {
         }
     }
@@ -69,6 +70,7 @@ static void sleep_in(struct posix_engine *engine, enum posix_thread_state state,
     engine->is_woken = false;
     if (fds[1].revents != 0) {
         posix_drain(engine);
+        engine->is_signaled = true; /* the next operation may write it again */
     }
 }
 
@@ -123,6 +125,7 @@ static void watch(struct posix_engine *engine) {
 static void drive(struct posix_engine *engine) {
     if (!engine->is_polled) {
         posix_notify(engine, true);
+        engine->is_signaled = true;
     }
     while (!engine->is_polled && !engine->is_stopping) {
         unsigned n = posix_reap(engine);

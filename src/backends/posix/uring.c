@@ -14,6 +14,7 @@
 
 struct uring {
     struct io_uring ring;
+    bool can_pin;
 };
 
 static int explain(int rc, char *why, size_t why_size, const char *what) {
@@ -98,6 +99,7 @@ static int uring_open(void **queue, unsigned *depth, int event_fd, char *why, si
     if (*depth > u->ring.sq.ring_entries) {
         *depth = u->ring.sq.ring_entries;
     }
+    u->can_pin = io_uring_register_buffers_sparse(&u->ring, POSIX_PIN_SLOTS) == 0; /* kernel 5.19 */
     *queue = u;
     return 0;
 }
@@ -127,16 +129,33 @@ static bool must_be_worked_on(const struct posix_op *op) {
     return file->is_fuse || (!file->is_local && op->io.fd == file->fd && !file->is_direct);
 }
 
+/* The slot of memory that is pinned, for a direct operation on one piece of it; else -1. */
+static int pinned_slot(const struct uring *u, const struct posix_op *op, unsigned count) {
+    if (!u->can_pin || count != 1 || op->io.memory == NULL || !op->io.file->is_direct ||
+        op->io.fd != op->io.file->fd) {
+        return -1;
+    }
+    return __atomic_load_n(&op->io.memory->slot, __ATOMIC_ACQUIRE);
+}
+
 static bool uring_push(void *queue, struct posix_op *op) {
     struct io_uring_sqe *sqe = next_sqe(queue);
     struct iovec *iov = op->io.iov + op->iov_at;
     unsigned count = op->io.iov_count - op->iov_at;
     uint64_t offset = op->io.offset + op->done;
+    int slot;
 
     if (sqe == NULL) {
         return false;
     }
-    if (count != 1) {
+    slot = pinned_slot(queue, op, count);
+    if (slot >= 0) {
+        if (op->is_write) {
+            io_uring_prep_write_fixed(sqe, op->io.fd, iov->iov_base, (unsigned)iov->iov_len, offset, slot);
+        } else {
+            io_uring_prep_read_fixed(sqe, op->io.fd, iov->iov_base, (unsigned)iov->iov_len, offset, slot);
+        }
+    } else if (count != 1) {
         if (op->is_write) {
             io_uring_prep_writev(sqe, op->io.fd, iov, count, offset);
         } else {
@@ -201,6 +220,14 @@ static void uring_notify(void *queue, bool on) {
     io_uring_cq_eventfd_toggle(&u->ring, on);
 }
 
+static bool uring_pin(void *queue, unsigned slot, uint64_t addr, uint64_t len) {
+    struct uring *u = queue;
+    struct iovec iov = {(void *)(uintptr_t)addr, len};
+    __u64 tag = 0;
+
+    return u->can_pin && io_uring_register_buffers_update_tag(&u->ring, slot, &iov, &tag, 1) == 1;
+}
+
 const struct posix_queue_ops posix_uring_ops = {
     .name = "io_uring",
     .transport = "io_uring",
@@ -216,4 +243,5 @@ const struct posix_queue_ops posix_uring_ops = {
     .reap = uring_reap,
     .cancel = uring_cancel,
     .notify = uring_notify,
+    .pin = uring_pin,
 };

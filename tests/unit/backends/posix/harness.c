@@ -64,6 +64,9 @@ static bool set_option(struct harness *h, struct text name, struct text value) {
         if (o->kind == NIXL_OPTION_BOOL) {
             return text_parse_bool(value, (bool *)at) == TEXT_OK;
         }
+        if (o->kind == NIXL_OPTION_SIZE) {
+            return text_parse_size(value, (uint64_t *)at) == TEXT_OK;
+        }
         return o->kind == NIXL_OPTION_UINT && text_parse_uint(value, (uint64_t *)at) == TEXT_OK;
     }
     return false;
@@ -128,8 +131,8 @@ void *harness_file(struct harness *h, uint64_t dev, const char *meta) {
     return h->ops->region_open(h->self, FILE_SEG, &desc, &region) == NIXL_SUCCESS ? region : NULL;
 }
 
-void *harness_memory(struct harness *h) {
-    struct nixl_meta_desc desc = {0};
+void *harness_memory(struct harness *h, const void *addr, uint64_t len) {
+    struct nixl_meta_desc desc = {.addr = (uintptr_t)addr, .len = len};
     void *region = NULL;
 
     h->ops->region_open(h->self, DRAM_SEG, &desc, &region);

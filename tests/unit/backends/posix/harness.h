@@ -47,7 +47,7 @@ void harness_close(struct harness *h);
 /* Registers a file: by descriptor when `meta` is NULL. NULL on failure (h->error). */
 void *harness_file(struct harness *h, uint64_t dev, const char *meta);
 /* A handle for host memory. */
-void *harness_memory(struct harness *h);
+void *harness_memory(struct harness *h, const void *addr, uint64_t len);
 
 /* Makes a transfer of `count` runs, which are copied and get their first_index. */
 nixl_status_t transfer_open(struct harness *h, struct transfer *t, nixl_xfer_op_t op,

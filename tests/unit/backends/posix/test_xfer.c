@@ -431,6 +431,61 @@ static void unaligned_direct_is_refused_in_words_or_bounced(void **state) {
     free(bytes);
 }
 
+static void memory_that_is_used_often_is_pinned_and_moves_the_right_bytes(void **state) {
+    enum {
+        LEN = 64 * KIB,
+        BLOCK = 8 * KIB
+    };
+    char *bytes = aligned_alloc(4096, 2 * LEN), back[BLOCK];
+    int fd, round;
+    void *file, *first, *second;
+    struct transfer t;
+    size_t i;
+
+    need_queue();
+    file = direct_file(&fd);
+    first = harness_memory(&env.h, bytes, LEN);
+    second = harness_memory(&env.h, bytes + LEN, LEN);
+    for (round = 0; round < 4; round++) { /* from the second on, every byte has been asked for once */
+        struct nixl_run runs[2 * LEN / BLOCK];
+
+        fill_pattern(bytes, 2 * LEN, (uint64_t)round);
+        for (i = 0; i < 2 * LEN / BLOCK;
+             i++) { /* every second block of the file; the last ones adjoin in memory only */
+            runs[i] = run_of(file, bytes + i * BLOCK, 2 * i * BLOCK, BLOCK);
+            runs[i].local_key = i < LEN / BLOCK ? first : second;
+        }
+        assert_int_equal(move(NIXL_WRITE, runs, 2 * LEN / BLOCK, 0, &t), NIXL_SUCCESS);
+        for (i = 0; i < 2 * LEN / BLOCK; i++) {
+            assert_int_equal(pread(env.fd, back, BLOCK, (off_t)(2 * i * BLOCK)), BLOCK);
+            assert_memory_equal(back, bytes + i * BLOCK, BLOCK);
+        }
+        memset(bytes, 0, 2 * LEN);
+        assert_int_equal(move(NIXL_READ, runs, 2 * LEN / BLOCK, 0, &t), NIXL_SUCCESS);
+        assert_true(check_pattern(bytes, 2 * LEN, (uint64_t)round));
+        /* One operation over both registrations: neither slot holds all of it. */
+        runs[0] = run_of(file, bytes, 0, LEN);
+        runs[0].local_key = first;
+        runs[1] = run_of(file, bytes + LEN, LEN, LEN);
+        runs[1].local_key = second;
+        assert_int_equal(move(NIXL_WRITE, runs, 2, 0, &t), NIXL_SUCCESS);
+        for (i = 0; i < 2 * LEN / BLOCK; i++) {
+            assert_int_equal(pread(env.fd, back, BLOCK, (off_t)(i * BLOCK)), BLOCK);
+            assert_memory_equal(back, bytes + i * BLOCK, BLOCK);
+        }
+        if (round == 2) { /* registered anew, the slot is used again */
+            env.h.ops->region_close(env.h.self, first);
+            first = harness_memory(&env.h, bytes, LEN);
+        }
+    }
+    /* Memory that is gone may still be deregistered. */
+    env.h.ops->region_close(env.h.self, first);
+    free(bytes);
+    env.h.ops->region_close(env.h.self, second);
+    env.h.ops->region_close(env.h.self, file);
+    close(fd);
+}
+
 static void sides_that_do_not_fit_are_refused_in_words(void **state) {
     struct nixl_run run;
     struct transfer t;
@@ -468,6 +523,7 @@ int main(void) {
         CASE(request_is_posted_ten_times_with_changed_bytes),
         CASE(requests_of_no_bytes_succeed),
         CASE(unaligned_direct_is_refused_in_words_or_bounced),
+        CASE(memory_that_is_used_often_is_pinned_and_moves_the_right_bytes),
         CASE(sides_that_do_not_fit_are_refused_in_words),
     };
     static struct CMUnitTest tests[COUNT(cases) * COUNT(queues)];

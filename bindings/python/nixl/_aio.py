@@ -6,7 +6,7 @@ notifications if somebody asked for them. It is there only while somebody waits.
 """
 import asyncio
 import collections
-from typing import TYPE_CHECKING, AsyncIterator, Deque, Dict, Optional, Tuple
+from typing import TYPE_CHECKING, Any, AsyncIterator, Deque, Dict, List, Optional, Tuple
 
 from . import _bindings
 
@@ -57,7 +57,8 @@ class _Watcher:
             if self.active and self.native.arm():
                 self.soon()  # something happened before it was armed
         except Exception as error:
-            for future in [*self.handles, *self.readers]:
+            waiting: List["asyncio.Future[Any]"] = [*self.handles, *self.readers]
+            for future in waiting:
                 if not future.done():
                     future.set_exception(error)
             self.handles.clear()

@@ -348,17 +348,17 @@ class nixl_agent:
         and answered by None.
         """
         made = nixlBind._to_xfer_list(descs, mem_type)
-        return made if made.__class__ is not str else self._refused(made)
+        return self._refused(made) if isinstance(made, str) else made
 
     def get_reg_descs(self, descs: Any, mem_type: Optional[str] = None) -> nixlBind.nixlRegDList:
         """A list of descriptors (addr, len, dev, metadata) for registration: as get_xfer_descs(), of 4-tuples."""
         made = nixlBind._to_reg_list(descs, mem_type)
-        return made if made.__class__ is not str else self._refused(made)
+        return self._refused(made) if isinstance(made, str) else made
 
     def get_remote_descs(self, descs: Any, mem_type: Optional[str] = None) -> nixlBind.nixlRemoteDList:
         """A list of descriptors (addr, len, dev, agent) of several agents, for memory views: of 4-tuples."""
         made = nixlBind._to_remote_list(descs, mem_type)
-        return made if made.__class__ is not str else self._refused(made)
+        return self._refused(made) if isinstance(made, str) else made
 
     def _refused(self, why: Any) -> Any:
         logger.error("%s", why)

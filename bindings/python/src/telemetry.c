@@ -61,7 +61,8 @@ int telemetry_init_type(PyObject *module) {
         {Py_tp_doc, "The times of one transfer, and what it moved."},
         {0, NULL},
     };
-    PyType_Spec spec = {MODULE_NAME ".nixlXferTelemetry", sizeof(struct telemetry), 0, Py_TPFLAGS_DEFAULT, slots};
+    PyType_Spec spec = {MODULE_NAME ".nixlXferTelemetry", sizeof(struct telemetry), 0,
+                        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
 
     type_object = PyType_FromSpec(&spec);
     return type_object != NULL ? PyModule_AddObjectRef(module, "nixlXferTelemetry", type_object) : -1;

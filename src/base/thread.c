@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads, futexes, the slow halves of the lock, and the fork generation. The lock's protocol: 0 open, 1
- * held, 2 held and perhaps waited for; whoever sleeps has stored 2 first, so the holder's exchange sees it
- * and wakes.
+ * Threads, futexes, the slow halves of the lock, and the fork generation.
  */
 #include "thread.h"
 
@@ -11,6 +9,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,7 +113,22 @@ int futex_wake(const uint32_t *word, int count) {
 
 /* ---- the lock ---- */
 
+static pthread_once_t barrier_once = PTHREAD_ONCE_INIT;
+static bool barrier_works;
+
+static void barrier_register(void) {
+    barrier_works = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+/* A full barrier in every thread of the process. False where the kernel or a sandbox has none. */
+static bool barrier_everywhere(void) {
+    pthread_once(&barrier_once, barrier_register);
+    return barrier_works && syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
 void lock_take_slow(struct lock *lock) {
+    bool is_safe;
+
     if (cpu_count() > 1) {
         for (int spin = 0; spin < LOCK_SPINS; spin++) {
             if (!lock_is_held(lock) && lock_try(lock)) {
@@ -123,10 +137,14 @@ void lock_take_slow(struct lock *lock) {
             cpu_relax();
         }
     }
-    /* Taking it with 2 instead of 1 may cost one needless wake at the drop and never loses a sleeper. */
-    while (__atomic_exchange_n(&lock->word, 2, __ATOMIC_ACQUIRE) != 0) {
-        futex_wait(&lock->word, 2, CLOCK_NEVER);
+    __atomic_add_fetch(&lock->sleepers, 1, __ATOMIC_SEQ_CST);
+    /* A dropper stores `word`, then loads `sleepers`. Whoever loaded before this barrier has its store behind it, so we see the lock
+     * open; whoever loads after it sees us. Without the barrier we look again now and then. */
+    is_safe = barrier_everywhere();
+    while (!lock_try(lock)) {
+        futex_wait(&lock->word, 1, is_safe ? CLOCK_NEVER : clock_now_ns() + NS_PER_MS);
     }
+    __atomic_sub_fetch(&lock->sleepers, 1, __ATOMIC_RELAXED);
 }
 
 void lock_drop_slow(struct lock *lock) {

@@ -57,14 +57,16 @@ int futex_wake(const uint32_t *word, int count);
 
 /*
  * Spins briefly (only where the process may use more than one processor), then sleeps. Not fair, not
- * recursive; released by the thread that took it. word: 0 open, 1 held, 2 held and perhaps waited for.
+ * recursive; released by the thread that took it. Taking it costs one atomic operation and dropping it a plain store:
+ * who is about to sleep makes sure, by a barrier in all threads, that the dropper sees it or is seen.
  */
 struct lock {
-    uint32_t word;
+    uint32_t word;     /* 0 open, 1 held */
+    uint32_t sleepers; /* who sleeps on `word` or is about to */
 };
 
 #define LOCK_INIT                                                                                            \
-    { 0 }
+    { 0, 0 }
 
 void lock_take_slow(struct lock *lock);
 void lock_drop_slow(struct lock *lock);
@@ -82,7 +84,8 @@ static inline void lock_take(struct lock *lock) {
 }
 
 static inline void lock_drop(struct lock *lock) {
-    if (__builtin_expect(__atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE) == 2, 0)) {
+    __atomic_store_n(&lock->word, 0, __ATOMIC_RELEASE);
+    if (__builtin_expect(__atomic_load_n(&lock->sleepers, __ATOMIC_RELAXED) != 0, 0)) {
         lock_drop_slow(lock);
     }
 }

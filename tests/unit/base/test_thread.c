@@ -136,14 +136,50 @@ static void a_sleeper_is_woken_by_the_drop(void **state) {
 
     lock_take(&counter_lock);
     assert_int_equal(thread_start(&thread, "sleeper", take_and_say, &said), 0);
-    while (__atomic_load_n(&counter_lock.word, __ATOMIC_RELAXED) != 2 && clock_now_ns() < until) {
+    while (__atomic_load_n(&counter_lock.sleepers, __ATOMIC_RELAXED) != 1 && clock_now_ns() < until) {
         usleep(1000);
     }
-    assert_int_equal(__atomic_load_n(&counter_lock.word, __ATOMIC_RELAXED), 2);
+    usleep(5000);
+    assert_int_equal(__atomic_load_n(&counter_lock.sleepers, __ATOMIC_RELAXED), 1);
     assert_int_equal(__atomic_load_n(&said, __ATOMIC_ACQUIRE), 0);
     lock_drop(&counter_lock);
     thread_join(&thread);
     assert_int_equal(said, 1);
+}
+
+static struct lock baton;
+static int baton_holder;
+
+static void pass_on(void *arg) {
+    int mine = *(int *)arg;
+
+    for (int i = 0; i < 2000;) {
+        lock_take(&baton);
+        if (baton_holder == mine) {
+            baton_holder = (mine + 1) % 3;
+            i++;
+        }
+        lock_drop(&baton);
+        if (i % 64 == 0) {
+            usleep(
+                20); /* long enough for the others to fall asleep on a lock that is dropped at that moment */
+        }
+    }
+}
+
+/* A wake-up that got lost would leave all three asleep for good. */
+static void no_wake_up_is_lost(void **state) {
+    struct thread threads[3];
+    static int numbers[3] = {0, 1, 2};
+
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(thread_start(&threads[i], "baton", pass_on, &numbers[i]), 0);
+    }
+    for (size_t i = 0; i < 3; i++) {
+        thread_join(&threads[i]);
+    }
+    assert_int_equal(baton_holder, 0);
+    assert_int_equal(baton.sleepers, 0);
 }
 
 static void a_futex_wait_ends_at_its_deadline(void **state) {
@@ -250,6 +286,7 @@ int main(void) {
         TEST(the_lock_excludes),
         TEST(a_held_lock_cannot_be_tried),
         TEST(a_sleeper_is_woken_by_the_drop),
+        TEST(no_wake_up_is_lost),
         TEST(a_futex_wait_ends_at_its_deadline),
         TEST(readers_never_see_half_a_write),
         TEST(two_readers_are_in_together),

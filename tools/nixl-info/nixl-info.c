@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +55,11 @@ static bool is_number(const struct nixl_option_info *option) {
            strcmp(option->kind, "size") == 0;
 }
 
+/* The plugin's file without "..", when it can be found; a static plugin has none. */
+static const char *plain_path(const struct nixl_plugin_info *plugin, char *buf) {
+    return realpath(plugin->path, buf) != NULL ? buf : plugin->path;
+}
+
 /* ---- For people ---- */
 
 static void print_set(const char *what, uint32_t mems, uint32_t caps) {
@@ -88,9 +94,10 @@ static void print_option(const struct nixl_option_info *option) {
 
 static void print_plugin(const struct request *request, const struct nixl_plugin_info *plugin) {
     struct probe probe;
+    char path[PATH_MAX];
 
     printf("\n%s %s: %s\n", plugin->name, plugin->version, plugin->summary);
-    printf("  file      %s\n", plugin->path);
+    printf("  file      %s\n", plain_path(plugin, path));
     print_set("offers   ", plugin->mems, plugin->caps);
     if (!request->no_open) {
         probe_backend(plugin->name, &probe);
@@ -189,11 +196,12 @@ static json_t *plugin_json(const struct request *request, const struct nixl_plug
     json_t *o = json_object();
     json_t *options = json_array();
     struct probe probe;
+    char path[PATH_MAX];
 
     json_object_set_new(o, "name", text_json(plugin->name));
     json_object_set_new(o, "version", text_json(plugin->version));
     json_object_set_new(o, "summary", text_json(plugin->summary));
-    json_object_set_new(o, "path", text_json(plugin->path));
+    json_object_set_new(o, "path", text_json(plain_path(plugin, path)));
     json_object_set_new(o, "mems", mems_json(plugin->mems));
     json_object_set_new(o, "caps", caps_json(plugin->caps));
     if (!request->no_open) {

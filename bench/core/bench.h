@@ -17,7 +17,7 @@ struct setting;
 
 struct row {
     const char *name;
-    const char *unit; /* "ns", "ns/desc", "us", ... of what `sample` returns */
+    const char *unit;        /* "ns", "ns/desc", "us", ... of what `sample` returns */
     double reference[MODES]; /* NIXL 1.4.0 in the same unit on a machine of the same kind; 0: not measured */
     /* One sample; below 0: failed, nixl_error() says how. */
     double (*sample)(struct setting *setting);

@@ -75,15 +75,17 @@ static void json_begin(FILE *json, int samples) {
     if (info != NULL) {
         fclose(info);
     }
-    fprintf(json, "{\"nixl\": \"%s\", \"processor\": \"%s\", \"processors\": %ld, \"samples\": %d, \"rows\": [", nixl_version(),
-            host, sysconf(_SC_NPROCESSORS_ONLN), samples);
+    fprintf(json,
+            "{\"nixl\": \"%s\", \"processor\": \"%s\", \"processors\": %ld, \"samples\": %d, \"rows\": [",
+            nixl_version(), host, sysconf(_SC_NPROCESSORS_ONLN), samples);
 }
 
 static void json_row(FILE *json, const struct row *row, int mode, const struct result *result, bool first) {
-    fprintf(json, "%s\n  {\"name\": \"%s\", \"mode\": \"%s\", \"unit\": \"%s\", \"what\": \"%s\"", first ? "" : ",", row->name,
-            mode_names[mode], row->unit, row->what);
+    fprintf(json, "%s\n  {\"name\": \"%s\", \"mode\": \"%s\", \"unit\": \"%s\", \"what\": \"%s\"",
+            first ? "" : ",", row->name, mode_names[mode], row->unit, row->what);
     if (result->ok) {
-        fprintf(json, ", \"median\": %.4g, \"p10\": %.4g, \"p90\": %.4g", result->median, result->low, result->high);
+        fprintf(json, ", \"median\": %.4g, \"p10\": %.4g, \"p90\": %.4g", result->median, result->low,
+                result->high);
     }
     if (row->reference[mode] > 0) {
         fprintf(json, ", \"reference\": %.4g", row->reference[mode]);
@@ -112,7 +114,8 @@ static int mode_run(int mode, const struct settings *settings, FILE *json, bool 
     int missing = 0;
 
     if (setting == NULL) {
-        fprintf(stderr, "bench-core: the setting for mode %s cannot be made: %s\n", mode_names[mode], nixl_error());
+        fprintf(stderr, "bench-core: the setting for mode %s cannot be made: %s\n", mode_names[mode],
+                nixl_error());
         return 1;
     }
     for (size_t i = 0; i < row_count; i++) {
@@ -134,7 +137,7 @@ static int mode_run(int mode, const struct settings *settings, FILE *json, bool 
 }
 
 static bool arguments_read(int argc, char **argv, struct settings *settings) {
-    for (int i = 1; i < argc; i++) {
+    for (int i = 1; i < argc; i += 2) {
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;
 
         if (value == NULL) {
@@ -151,7 +154,6 @@ static bool arguments_read(int argc, char **argv, struct settings *settings) {
         } else {
             return false;
         }
-        i++;
     }
     return settings->samples > 0 && settings->samples <= SAMPLES_MAX;
 }
@@ -176,7 +178,8 @@ int main(int argc, char **argv) {
     int missing = 0;
 
     if (!arguments_read(argc, argv, &settings)) {
-        fprintf(stderr, "usage: %s [--json FILE] [--samples N] [--row TEXT] [--mode none|strict|rw]\n", argv[0]);
+        fprintf(stderr, "usage: %s [--json FILE] [--samples N] [--row TEXT] [--mode none|strict|rw]\n",
+                argv[0]);
         return 2;
     }
     plugin_dir_set();
@@ -188,7 +191,8 @@ int main(int argc, char **argv) {
         }
         json_begin(json, settings.samples);
     }
-    printf("%-36s %-6s %10s  %10s  %10s  %10s  %s\n", "row", "mode", "median", "p10", "p90", "reference", "unit");
+    printf("%-36s %-6s %10s  %10s  %10s  %10s  %s\n", "row", "mode", "median", "p10", "p90", "reference",
+           "unit");
     for (int mode = 0; mode < MODES; mode++) {
         if (settings.mode == NULL || strcmp(settings.mode, mode_names[mode]) == 0) {
             missing += mode_run(mode, &settings, json, &first);

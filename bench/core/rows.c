@@ -12,14 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOCK 256u           /* bytes of a descriptor */
-#define STEP 512u            /* from one to the next */
+#define BLOCK 256u /* bytes of a descriptor */
+#define STEP 512u  /* from one to the next */
 #define BASE UINT64_C(0x100000000)
-#define MANY 100000u         /* descriptors in the large list */
+#define MANY 100000u /* descriptors in the large list */
 #define REGIONS 10000u
 #define SCATTER 4096u
 #define BLOB_REGIONS 50000u
-#define NOTE "a notification of 33 bytes, so..." 
+#define NOTE "a notification of 33 bytes, so..."
 #define NOTE_LEN 33u
 
 /*
@@ -33,10 +33,10 @@
  */
 struct setting {
     struct nixl_agent *one, *cells, *blank, *blobs, *reader, *timed;
-    struct nixl_desc *row;      /* MANY blocks in ascending order */
-    struct nixl_desc *shuffled; /* the first REGIONS of them, shuffled */
-    struct nixl_desc *scatter;  /* SCATTER blocks of the large region, no two of one step */
-    int32_t *indices;           /* SCATTER indices, no two neighbours */
+    struct nixl_desc *row;             /* MANY blocks in ascending order */
+    struct nixl_desc *shuffled;        /* the first REGIONS of them, shuffled */
+    struct nixl_desc *scatter;         /* SCATTER blocks of the large region, no two of one step */
+    int32_t *indices;                  /* SCATTER indices, no two neighbours */
     struct nixl_dlist *local, *remote; /* MANY blocks */
     struct nixl_xfer *single, *noting, *timing;
     char peer[16]; /* the one agent's peer */
@@ -271,7 +271,8 @@ static double make_of(struct setting *s, const int32_t *indices, size_t count, i
     uint64_t begin = bench_now_ns();
 
     for (int i = 0; i < repeat; i++) {
-        if (nixl_xfer_make(s->one, NIXL_WRITE, s->local, indices, s->remote, indices, count, NULL, &xfer) != NIXL_SUCCESS ||
+        if (nixl_xfer_make(s->one, NIXL_WRITE, s->local, indices, s->remote, indices, count, NULL, &xfer) !=
+                NIXL_SUCCESS ||
             nixl_xfer_release(xfer) != NIXL_SUCCESS) {
             return -1;
         }
@@ -291,8 +292,8 @@ static double sample_make_all(struct setting *s) {
     return make_of(s, NULL, MANY, 2);
 }
 
-static double create_of(struct nixl_agent *agent, const char *peer, const struct nixl_desc *descs, size_t count,
-                        int repeat) {
+static double create_of(struct nixl_agent *agent, const char *peer, const struct nixl_desc *descs,
+                        size_t count, int repeat) {
     struct nixl_list list = list_of(descs, count);
     struct nixl_xfer *xfer;
     uint64_t begin = bench_now_ns();
@@ -486,35 +487,87 @@ static double sample_blob_load_again(struct setting *s) {
 
 const struct row rows[] = {
     {"post", "ns", {8, 62, 44}, sample_post, "post of a request that ends at once"},
-    {"post + notification", "ns", {95, 0, 0}, sample_post_noting, "the same with a stored notification of 33 bytes"},
+    {"post + notification",
+     "ns",
+     {95, 0, 0},
+     sample_post_noting,
+     "the same with a stored notification of 33 bytes"},
     {"post, telemetry on", "ns", {58, 0, 0}, sample_post_timed, "the same while times are kept"},
     {"poll, done", "ns", {4, 53, 39}, sample_poll, "poll of a request that has ended"},
     {"notify", "ns", EACH(0), sample_notify, "a notification of 33 bytes apart from any transfer"},
-    {"take notifications, none", "ns", {12, 65, 45}, sample_take_none, "nixl_notif_take() when nothing has arrived"},
+    {"take notifications, none",
+     "ns",
+     {12, 65, 45},
+     sample_take_none,
+     "nixl_notif_take() when nothing has arrived"},
     {"make + release, 1", "ns", {75, 0, 0}, sample_make_one, "a request from prepared lists, one index"},
-    {"make + release, 4096 scattered", "ns/index", {14, 0, 0}, sample_make_scattered, "4,096 indices, no two neighbours"},
-    {"make + release, 100000 in order", "ns/index", {63, 0, 0}, sample_make_all,
+    {"make + release, 4096 scattered",
+     "ns/index",
+     {14, 0, 0},
+     sample_make_scattered,
+     "4,096 indices, no two neighbours"},
+    {"make + release, 100000 in order",
+     "ns/index",
+     {63, 0, 0},
+     sample_make_all,
      "100,000 indices in ascending order, blocks apart"},
-    {"create + release, 1", "ns", {77, 0, 0}, sample_create_one, "a request from two lists of one descriptor"},
-    {"create + release, 4096", "ns/desc", {7, 0, 0}, sample_create_many, "4,096 descriptors a step apart in one region"},
-    {"create + release, 4096 scattered", "ns/desc", {7, 0, 0}, sample_create_scattered,
+    {"create + release, 1",
+     "ns",
+     {77, 0, 0},
+     sample_create_one,
+     "a request from two lists of one descriptor"},
+    {"create + release, 4096",
+     "ns/desc",
+     {7, 0, 0},
+     sample_create_many,
+     "4,096 descriptors a step apart in one region"},
+    {"create + release, 4096 scattered",
+     "ns/desc",
+     {7, 0, 0},
+     sample_create_scattered,
      "4,096 descriptors of no step in one region"},
-    {"create, 10000 regions sorted", "ns/desc", {35, 0, 0}, sample_create_sorted,
+    {"create, 10000 regions sorted",
+     "ns/desc",
+     {35, 0, 0},
+     sample_create_sorted,
      "both sides over 10,000 regions, in ascending order"},
-    {"create, 10000 regions shuffled", "ns/desc", {1820, 0, 0}, sample_create_shuffled,
+    {"create, 10000 regions shuffled",
+     "ns/desc",
+     {1820, 0, 0},
+     sample_create_shuffled,
      "both sides over 10,000 regions, shuffled"},
-    {"prepare, 1 region", "ns/desc", {1.7, 0, 0}, sample_prepare_one_region, "100,000 descriptors a step apart"},
-    {"prepare, 10000 regions sorted", "ns/desc", {35, 0, 0}, sample_prepare_sorted, "10,000 regions, ascending"},
-    {"prepare, 10000 regions shuffled", "ns/desc", {1440, 0, 0}, sample_prepare_shuffled, "10,000 regions, shuffled"},
+    {"prepare, 1 region",
+     "ns/desc",
+     {1.7, 0, 0},
+     sample_prepare_one_region,
+     "100,000 descriptors a step apart"},
+    {"prepare, 10000 regions sorted",
+     "ns/desc",
+     {35, 0, 0},
+     sample_prepare_sorted,
+     "10,000 regions, ascending"},
+    {"prepare, 10000 regions shuffled",
+     "ns/desc",
+     {1440, 0, 0},
+     sample_prepare_shuffled,
+     "10,000 regions, shuffled"},
     {"register 10000, one list", "us", {900, 0, 0}, sample_register_list, "10,000 blocks in one call"},
-    {"register 10000, one list shuffled", "us", {0, 0, 0}, sample_register_list_shuffled, "the same, shuffled"},
+    {"register 10000, one list shuffled",
+     "us",
+     {0, 0, 0},
+     sample_register_list_shuffled,
+     "the same, shuffled"},
     {"register 10000 singly, ascending", "us", {1700, 0, 0}, sample_register_ascending, "10,000 calls"},
     {"register 10000 singly, descending", "us", {205000, 0, 0}, sample_register_descending, "10,000 calls"},
     {"register 10000 singly, shuffled", "us", {0, 0, 0}, sample_register_shuffled, "10,000 calls"},
     {"deregister 10000, one list", "us", {2263, 0, 0}, sample_deregister_list, "10,000 blocks in one call"},
     {"deregister 10000 singly, shuffled", "us", {0, 0, 0}, sample_deregister_shuffled, "10,000 calls"},
     {"blob get, 50000 regions", "us", {1600, 0, 0}, sample_blob_get, "unchanged since it was last asked for"},
-    {"blob get, 50000 regions, changed", "us", {1600, 0, 0}, sample_blob_get_changed, "one region came since"},
+    {"blob get, 50000 regions, changed",
+     "us",
+     {1600, 0, 0},
+     sample_blob_get_changed,
+     "one region came since"},
     {"blob load, 50000 regions", "us", {7500, 0, 0}, sample_blob_load, "of a peer not known before"},
     {"blob load again, 50000 regions", "us", {0, 0, 0}, sample_blob_load_again, "the same blob once more"},
 };

@@ -222,6 +222,7 @@ static void thread_body(void *arg) {
 
     while (!thread_stops(progress)) {
         uint64_t polls = __atomic_load_n(&progress->polls, __ATOMIC_RELAXED);
+        bool moved;
         uint64_t now;
 
         if (polls != seen && !thread_is_needed(progress)) {
@@ -231,12 +232,11 @@ static void thread_body(void *arg) {
             continue;
         }
         seen = polls;
-        if (run_all(agent) != 0) {
-            busy_until = clock_now_ns() + spin_ns;
-        }
+        moved = run_all(agent) != 0;
         now = clock_now_ns();
+        busy_until = moved ? now + spin_ns : busy_until;
         deadlines_run(agent, now);
-        if (now < busy_until) {
+        if (moved || now < busy_until) {
             cpu_relax();
             continue;
         }

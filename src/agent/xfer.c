@@ -487,8 +487,9 @@ static void wait_sleep(struct nixl_xfer *xfer, uint64_t now, uint64_t until) {
         sleep_on_state(xfer, sleep_limit(xfer, now, until, SLEEP_SLICE_NS));
         progress_wait_end(agent);
     } else if (progress_sleep_begin(agent)) {
-        /* One waiter sleeps on the backends' events; whoever else completes the request wakes it. */
-        if (mark_waited(xfer)) {
+        /* One waiter sleeps on the backends' events; whoever else completes the request wakes it. While a backend
+         * finds work at each look, nobody sleeps. */
+        if (mark_waited(xfer) && progress_run_one(agent, xfer->backend) == 0) {
             progress_sleep(agent, sleep_limit(xfer, now, until, SLEEP_SLICE_NS));
         }
         progress_sleep_end(agent);

@@ -4,9 +4,10 @@
  *
  * A backend moves bytes for an agent. It is one `static const struct nixl_backend_ops` with designated
  * initializers, one table of options, and one exported function, nixl_backend_v1(), in a shared object named
- * libplugin_<NAME>.so. It uses no symbol of libnixl: whatever it wants of the agent (errors, log,
- * configuration, completion, notifications) it asks of the `struct nixl_host` it gets at open. Plain C11,
- * valid C++17.
+ * libplugin_<NAME>.so. It uses no symbol of libnixl, of nixl.h the types and numbers alone (not even
+ * nixl_status_string()): whatever it wants of the agent (errors, log, configuration, completion,
+ * notifications) it asks of the `struct nixl_host` it gets at open. Plain C11, valid C++17.
+ * docs/writing-a-backend.md has an example.
  *
  * Life of an instance
  *   open -> region_open, peer_open, key_open ... -> request_open -> post -> complete -> post ...
@@ -75,13 +76,16 @@ struct nixl_option {
 
 /* ---- Requests ----------------------------------------------------------------------------------------- */
 
-/* `count` blocks: the i-th is len bytes at local + i * local_stride and at remote + i * remote_stride. A
- * single block is a run of one. Addresses mean what descriptors of their kind mean (nixl_mem_t). */
+/* `count` blocks: the i-th is len bytes (also 0) at local + i * local_stride and at remote + i *
+ * remote_stride. A single block is a run of one. Addresses mean what descriptors of their kind mean
+ * (nixl_mem_t). Each block lies in the region of its key; where that one was registered with len 0 "to the
+ * end", the backend itself looks where the end is. */
 struct nixl_run {
     uint64_t local, remote, len;
     uint64_t local_stride, remote_stride;
     void *local_key;      /* region_open()'s handle of the local region */
-    void *remote_key;     /* key_open()'s handle; for this agent's memory key_self()'s or the region's */
+    void *remote_key;     /* key_open()'s handle; for this agent's own region, memory or storage, what
+                           * key_self() gave, without that operation the region's handle */
     uint32_t count;       /* at least 1 */
     uint32_t first_index; /* the user's index of block 0; of the i-th: first_index + i (for errors) */
 };
@@ -96,7 +100,7 @@ enum nixl_request_flags {
 struct nixl_request {
     size_t size; /* of this struct, as the agent knows it */
     nixl_xfer_op_t op;
-    nixl_mem_t local_mem, remote_mem;
+    nixl_mem_t local_mem, remote_mem; /* any pair of the instance's kinds: request_open refuses others */
     uint32_t flags;
     void *peer; /* peer_open()'s handle; NULL: this agent itself (loopback or storage) */
     const struct nixl_run *runs;
@@ -111,7 +115,9 @@ struct nixl_request {
     /* The user's bytes for the backend (options->custom). */
     const void *custom;
     size_t custom_len;
-    void *state; /* request_bytes zeroed, 16-byte aligned bytes for the backend */
+    /* request_bytes for the backend, 16-byte aligned. Zeroed before request_open, then left alone: a second
+     * post finds what the first one left. */
+    void *state;
     /* Bytes completed in this run. The backend adds (relaxed, with __atomic builtins) whenever an operation
      * completes: deadlines see by it whether anything moves. The agent zeroes it before post. */
     uint64_t done_bytes;
@@ -210,12 +216,15 @@ enum nixl_rank {
 /* Collects what query() finds. */
 struct nixl_query_sink {
     void *ctx;
-    /* Block `index` exists and has this property. An index never named is "not found". Strings are copied. */
+    /* Block `index` exists and has this property. An index never named is "not found". Strings are copied.
+     * A failure is for query to return. */
     nixl_status_t (*found)(void *ctx, size_t index, const char *key, const char *value);
 };
 
 /* ---- The operations ----------------------------------------------------------------------------------- */
 
+/* An operation may be NULL where its comment says so or names a capability that the backend does not have;
+ * progress and arm where struct nixl_instance asks for none. */
 struct nixl_backend_ops {
     uint32_t abi;     /* NIXL_BACKEND_ABI */
     size_t size;      /* sizeof(struct nixl_backend_ops): the agent reads no further; the rest is NULL */
@@ -241,9 +250,10 @@ struct nixl_backend_ops {
     /* Any time. One line for people: library, version, file, choices made. Valid until close. May be NULL. */
     const char *(*describe)(void *self);
 
-    /* Control. Registers a block, or opens what its metadata names. Each call is one registration, also of
-     * the same block again. The kind is one of instance->mems. Fails: INVALID_PARAM, NOT_FOUND,
-     * NOT_SUPPORTED, BACKEND. */
+    /* Control. Registers a block, or opens what its metadata names (meta_len bytes without a terminator; none
+     * when the program gave none). Each call is one registration, also of the same block again. The kind is
+     * one of instance->mems. The handle is the backend's own affair, also NULL or the same for all. Fails:
+     * INVALID_PARAM, NOT_FOUND, NOT_SUPPORTED, BACKEND. */
     nixl_status_t (*region_open)(void *self, nixl_mem_t mem, const struct nixl_meta_desc *desc,
                                  void **region);
     /* Control. Must cope with memory that is no longer mapped. */
@@ -294,7 +304,8 @@ struct nixl_backend_ops {
     void (*request_close)(void *self, struct nixl_request *request);
     /* Data. Starts a request, also again. Takes microseconds whatever the size: issues a bounded part and the
      * rest from completions. SUCCESS: all done, complete() will not be called. IN_PROG: complete() will be
-     * called, perhaps before this returns. A failure: nothing is in flight, complete() will not be called. */
+     * called, perhaps before this returns. A failure: nothing is in flight, complete() will not be called.
+     * Where a block is to blame, fail by complete(), which can name it, and return IN_PROG. */
     nixl_status_t (*post)(void *self, struct nixl_request *request);
     /* Data. Asks a posted request to end early; complete() is still what ends it, when no operation touches
      * local memory any more. Returns at once.
@@ -311,8 +322,8 @@ struct nixl_backend_ops {
     nixl_status_t (*notify)(void *self, void *peer, const void *msg, size_t len);
 
     /* Data. Makes progress without waiting: completes requests, delivers notifications. Returns how many
-     * events it handled. Several threads may call it at once: who finds another one inside returns 0 at
-     * once. */
+     * events it handled; after 0 the agent may sleep until event_fd, period_us or wake(). Several threads may
+     * call it at once: who finds another one inside returns 0 at once. */
     unsigned (*progress)(void *self);
     /* Called by one thread at a time. Arms event_fd. SUCCESS: armed, sleep on it. IN_PROG: something is
      * waiting, call progress() first. */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <cmocka.h>
 
 #include <nixl/nixl.h>
@@ -227,6 +228,29 @@ static void a_long_request_can_be_cancelled(void **state) {
     free(s.memory);
 }
 
+/* 64 MiB are 256 steps: a waiter that slept after each of them would leave the processor as often. */
+static void a_waiter_does_not_sleep_between_steps(void **state) {
+    (void)state;
+    struct shelf s;
+    struct rusage before, after;
+    const size_t large = 64u << 20;
+    shelf_start(&s, "64M", false);
+    uint8_t *memory = calloc(1, large);
+    assert_non_null(memory);
+    struct nixl_desc block = {(uintptr_t)memory, large, 0}, object = {0, large, 1};
+    struct nixl_list list = NIXL_LIST(DRAM_SEG, &block, 1);
+    assert_int_equal(nixl_mem_register(s.agent, &list, NULL), NIXL_SUCCESS);
+    struct nixl_xfer *xfer = request(&s, NIXL_WRITE, &block, &object, 1);
+    assert_int_equal(getrusage(RUSAGE_THREAD, &before), 0);
+    assert_int_equal(run(xfer), NIXL_SUCCESS);
+    assert_int_equal(getrusage(RUSAGE_THREAD, &after), 0);
+    assert_in_range(after.ru_nvcsw - before.ru_nvcsw, 0, 100);
+    assert_int_equal(nixl_xfer_release(xfer), NIXL_SUCCESS);
+    nixl_agent_destroy(s.agent);
+    free(memory);
+    free(s.memory);
+}
+
 static void memory_to_memory_is_no_work_for_a_shelf(void **state) {
     (void)state;
     struct shelf s;
@@ -267,6 +291,7 @@ int main(void) {
         cmocka_unit_test(a_block_past_the_end_is_named_in_the_error),
         cmocka_unit_test(an_object_without_a_key_is_refused),
         cmocka_unit_test(a_long_request_can_be_cancelled),
+        cmocka_unit_test(a_waiter_does_not_sleep_between_steps),
         cmocka_unit_test(memory_to_memory_is_no_work_for_a_shelf),
         cmocka_unit_test(the_plugin_describes_itself),
     };

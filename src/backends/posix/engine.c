@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* Polls that come this close together are a poller's who waits for nothing else. */
-#define BURST_POLLS 64u
+#define BURST_POLLS 16u
 #define BURST_NS (200 * NS_PER_US)
 
 /* ---- Opening -------------------------------------------------------------------------------------------- */
@@ -246,6 +246,9 @@ nixl_status_t posix_arm(void *self) {
     bool is_busy;
 
     lock_take(&engine->lock);
+    /* Worth some polls: who sleeps here now and then is at work. */
+    __atomic_store_n(&engine->polls, __atomic_load_n(&engine->polls, __ATOMIC_RELAXED) + POSIX_BUSY_POLLS,
+                     __ATOMIC_RELAXED);
     posix_drain(engine);
     posix_notify(engine, true);
     engine->is_armed = engine->is_signaled = true;
@@ -296,6 +299,10 @@ unsigned posix_progress(void *self) {
         return 0;
     }
     n = posix_reap(engine);
+    if (n != 0 && !engine->is_polled) {
+        polls += n; /* he was quicker than the thread */
+        __atomic_store_n(&engine->polls, polls, __ATOMIC_RELAXED);
+    }
     if (n != 0 && engine->is_armed) {
         disarm(engine);
     }

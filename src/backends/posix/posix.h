@@ -210,6 +210,8 @@ enum posix_thread_state {
 
 #define POSIX_BUCKETS 1024u
 #define POSIX_BLOCKERS 4u
+/* A poller that comes round this often between two looks of the thread is at work. */
+#define POSIX_BUSY_POLLS 4u
 #define POSIX_PIN_SLOTS 256u
 
 struct posix_list {

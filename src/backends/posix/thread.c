@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The engine's thread: files move also when nobody polls. It has two manners. While a busy poller does the work
- * (is_polled) it looks after it a few times a millisecond, and takes over when the polls stop. Else it drives: serves,
+ * (is_polled) it looks after it now and then, and takes over when the polls stop. Else it drives: serves,
  * issues, and sleeps until an operation ends or a request comes. With nothing in flight it sleeps until woken: an idle
  * backend uses no processor time.
  */
@@ -16,15 +16,14 @@
 #include <unistd.h>
 
 #define WATCH_FIRST_US 50u
-#define WATCH_LAST_US 1000u
-/* A poller that comes round this often between two looks is at work. */
-#define BUSY_POLLS 4u
+#define WATCH_LAST_US 4000u
 /* Looks without a request before the thread goes to sleep for good. */
 #define QUIET_LOOKS 8u
 /* How often to look at a queue that cannot tell, or that takes no more for the moment. */
 #define LOOK_US 100u
-/* Looks at something that ended and that its sleeper did not fetch. */
-#define STALE_LOOKS 2u
+/* A sleeper has that many quick looks to fetch what has ended: a busy machine may not let him run at once. */
+#define STALE_LOOKS 5u
+#define STALE_US 500u
 
 void posix_thread_wake(struct posix_engine *engine) {
     uint64_t one = 1;
@@ -104,7 +103,7 @@ static void watch(struct posix_engine *engine) {
         }
         sleep_in(engine, POSIX_THREAD_WATCH, period_us);
         now = __atomic_load_n(&engine->polls, __ATOMIC_RELAXED);
-        is_alive = now - polls >= BUSY_POLLS || posts != engine->posts || engine->is_serving;
+        is_alive = now - polls >= POSIX_BUSY_POLLS || posts != engine->posts || engine->is_serving;
         if (!is_alive && engine->is_armed) {
             /* Somebody sleeps until an operation ends; one that has ended, he should have fetched. */
             stale = has_event(engine) ? stale + 1 : 0;
@@ -116,7 +115,7 @@ static void watch(struct posix_engine *engine) {
             engine->is_polled = engine->is_armed = false;
         }
         quiet = engine->active == 0 && posts == engine->posts ? quiet + 1 : 0;
-        period_us = period_us * 2 < WATCH_LAST_US ? period_us * 2 : WATCH_LAST_US;
+        period_us = stale != 0 ? STALE_US : period_us * 2 < WATCH_LAST_US ? period_us * 2 : WATCH_LAST_US;
         polls = now;
         posts = engine->posts;
     }

@@ -104,7 +104,7 @@ static void the_thread_alone_finishes_what_is_posted(void **state) {
         assert_true(remote_check(&f->r, i, len, i));
         harness_request_close(&f->h, &q);
     }
-    assert_true(f->h.sleeps > 0);
+    assert_true(__atomic_load_n(&f->h.sleeps, __ATOMIC_RELAXED) > 0);
 }
 
 static void notifications_arrive_though_nobody_polls(void **state) {

@@ -89,7 +89,7 @@ static void host_notified(void *ctx, const char *sender, size_t sender_len, cons
     memcpy(n->msg, msg, len);
     ((char *)n->msg)[len] = '\0';
     n->len = len;
-    h->notif_count++;
+    __atomic_fetch_add(&h->notif_count, 1, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&h->lock);
 }
 
@@ -128,7 +128,7 @@ static void *thread_body(void *arg) {
         if (idle < 20 || h->ops->arm(h->self) != NIXL_SUCCESS) {
             continue;
         }
-        h->sleeps++;
+        __atomic_fetch_add(&h->sleeps, 1, __ATOMIC_RELAXED);
         if (poll(fds, 2, -1) > 0 && fds[1].revents != 0) {
             (void)!read(h->wake_fd, &count, sizeof count);
         }

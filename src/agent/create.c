@@ -11,8 +11,6 @@
 struct source {
     const struct region_set *set;
     const struct nixl_list *list;
-    const char *owner;
-    struct list_reader reader;
     struct region_hint hint;
 };
 
@@ -109,12 +107,14 @@ static enum create_result create_plain(struct build *build, struct source *local
 /* Lists of any form, checked already. */
 static enum create_result create_any(struct build *build, struct source *local, struct source *remote) {
     uint32_t bit = 1u << build->backend->slot;
+    struct list_reader at_local;
+    struct list_reader at_remote;
     struct nixl_desc l;
     struct nixl_desc r;
 
-    list_begin(&local->reader, local->list);
-    list_begin(&remote->reader, remote->list);
-    for (uint32_t i = 0; list_next(&local->reader, &l) && list_next(&remote->reader, &r); i++) {
+    list_begin(&at_local, local->list);
+    list_begin(&at_remote, remote->list);
+    for (uint32_t i = 0; list_next(&at_local, &l) && list_next(&at_remote, &r); i++) {
         enum create_result result = create_pair(build, local, remote, bit, &l, &r, i);
 
         if (result != CREATE_OK) {
@@ -328,7 +328,6 @@ static nixl_status_t create(struct nixl_agent *agent, nixl_xfer_op_t op, const s
         tried |= 1u << made->backend->slot;
         status = build_offer(made);
         if (status == NIXL_SUCCESS) {
-            xfer_enlist(made);
             *xfer = made;
             return status;
         }

@@ -340,6 +340,19 @@ static nixl_status_t views_make(const struct region_set *set, const struct nixl_
     return NIXL_SUCCESS;
 }
 
+/* Tables held. */
+static void dlist_enlist(struct nixl_dlist *dlist) {
+    struct nixl_agent *agent = dlist->agent;
+
+    xfers_take_within(agent);
+    dlist->next = agent->dlists;
+    if (dlist->next != NULL) {
+        dlist->next->prev = dlist;
+    }
+    agent->dlists = dlist;
+    xfers_drop_within(agent);
+}
+
 static nixl_status_t prepare(struct nixl_agent *agent, const char *owner, const struct nixl_list *list,
                              const struct nixl_options *options, struct nixl_dlist **dlist) {
     struct dlist_view views[AGENT_BACKENDS];
@@ -397,6 +410,19 @@ static nixl_status_t prepare(struct nixl_agent *agent, const char *owner, const 
             peer_ref(peer);
         }
     }
+    if (made != NULL) {
+        *made = (struct nixl_dlist){
+            .agent = agent,
+            .peer = peer,
+            .is_local = is_local,
+            .mem = list->mem,
+            .count = blocks,
+            .bytes = bytes,
+            .view_count = view_count,
+        };
+        memcpy(made->views, views, view_count * sizeof views[0]);
+        dlist_enlist(made);
+    }
     tables_leave(agent);
     if (made == NULL) {
         while (view_count-- > 0) {
@@ -404,23 +430,6 @@ static nixl_status_t prepare(struct nixl_agent *agent, const char *owner, const 
         }
         return status;
     }
-    *made = (struct nixl_dlist){
-        .agent = agent,
-        .peer = peer,
-        .is_local = is_local,
-        .mem = list->mem,
-        .count = blocks,
-        .bytes = bytes,
-        .view_count = view_count,
-    };
-    memcpy(made->views, views, view_count * sizeof views[0]);
-    lock_take(&agent->xfers_lock);
-    made->next = agent->dlists;
-    if (made->next != NULL) {
-        made->next->prev = made;
-    }
-    agent->dlists = made;
-    lock_drop(&agent->xfers_lock);
     *dlist = made;
     return NIXL_SUCCESS;
 }
@@ -452,7 +461,7 @@ size_t nixl_dlist_count(const struct nixl_dlist *dlist) {
 void dlist_orphan(struct nixl_dlist *dlist) {
     struct nixl_agent *agent = dlist->agent;
 
-    lock_take(&agent->xfers_lock);
+    xfers_take(agent);
     if (dlist->prev != NULL) {
         dlist->prev->next = dlist->next;
     } else {
@@ -461,7 +470,7 @@ void dlist_orphan(struct nixl_dlist *dlist) {
     if (dlist->next != NULL) {
         dlist->next->prev = dlist->prev;
     }
-    lock_drop(&agent->xfers_lock);
+    xfers_drop(agent);
     if (dlist->peer != NULL) {
         peer_unref(dlist->peer);
         dlist->peer = NULL;

@@ -272,7 +272,7 @@ static uint64_t each_active(struct nixl_agent *agent, xfer_look_fn look, void *c
     uint64_t earliest = CLOCK_NEVER;
     struct nixl_xfer *xfer;
 
-    lock_take(&agent->xfers_lock);
+    xfers_take(agent);
     xfer = agent->xfers;
     while (xfer != NULL) {
         struct nixl_xfer *next;
@@ -281,10 +281,10 @@ static uint64_t each_active(struct nixl_agent *agent, xfer_look_fn look, void *c
             uint64_t at;
 
             xfer->pins++;
-            lock_drop(&agent->xfers_lock);
+            xfers_drop(agent);
             at = look(xfer, ctx);
             earliest = at < earliest ? at : earliest;
-            lock_take(&agent->xfers_lock);
+            xfers_take(agent);
             next = xfer->next;
             xfer->pins--;
         } else {
@@ -292,7 +292,7 @@ static uint64_t each_active(struct nixl_agent *agent, xfer_look_fn look, void *c
         }
         xfer = next;
     }
-    lock_drop(&agent->xfers_lock);
+    xfers_drop(agent);
     return earliest;
 }
 
@@ -321,13 +321,15 @@ static uint64_t look_peer(struct nixl_xfer *xfer, void *ctx) {
 void xfer_fail_peer(struct nixl_agent *agent, struct peer *peer, const char *words) {
     struct peer_failure failure = {peer, words};
 
+    /* A post sets its state, then reads is_gone; the caller has set is_gone, we read states: one of us sees the other. */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST);
     (void)each_active(agent, look_peer, &failure);
 }
 
 bool xfer_any_active_uses_marked(struct nixl_agent *agent) {
     bool found = false;
 
-    lock_take(&agent->xfers_lock);
+    xfers_take_within(agent);
     for (struct nixl_xfer *xfer = agent->xfers; xfer != NULL && !found; xfer = xfer->next) {
         if (!xfer_is_active(__atomic_load_n(&xfer->state, __ATOMIC_SEQ_CST))) {
             continue;
@@ -338,6 +340,6 @@ bool xfer_any_active_uses_marked(struct nixl_agent *agent) {
             found = region != NULL && region->mark != 0;
         }
     }
-    lock_drop(&agent->xfers_lock);
+    xfers_drop_within(agent);
     return found;
 }

@@ -10,7 +10,7 @@
  *   backend->control        around the backend's control operations; may be held for long
  *   agent->tables           regions, peers, backends: searched by many, changed by few; never held for long,
  *                           never while a backend is called
- *   agent->xfers_lock       the list of requests
+ *   agent->xfers_lock       the lists of requests and prepared lists; in the modes NONE and STRICT tables guards them
  *   agent->inbox.lock       received notifications
  *   xfer->words_lock        failure text
  * Host functions that a backend may call with its own locks held (complete, notified, peer_failed, wake) take the last
@@ -163,7 +163,9 @@ static inline void region_ref(struct region *region) {
     __atomic_fetch_add(&region->refs, 1, __ATOMIC_RELAXED);
 }
 /* True when that was the last reference: the caller closes keys (remote) and frees. */
-bool region_unref(struct region *region);
+static inline bool region_unref(struct region *region) {
+    return __atomic_sub_fetch(&region->refs, 1, __ATOMIC_ACQ_REL) == 0;
+}
 void region_free(struct region *region);
 
 void region_set_init(struct region_set *set);
@@ -232,7 +234,10 @@ struct peer *peer_new(struct nixl_agent *agent, const char *name, size_t len);
 void peer_words_set(struct peer *peer, const char *text);
 /* Finds a loaded peer; tables must be held. NULL: none. */
 struct peer *peer_find(struct nixl_agent *agent, const char *name, size_t len);
-void peer_use(struct peer *peer);   /* one more user; tables held or already a user */
+/* One more user; tables held or already a user. */
+static inline void peer_use(struct peer *peer) {
+    __atomic_fetch_add(&peer->users, 1, __ATOMIC_RELAXED);
+}
 void peer_leave(struct peer *peer); /* closes keys and connections with the last; no table lock held */
 void peer_ref(struct peer *peer);
 void peer_unref(struct peer *peer);
@@ -392,8 +397,9 @@ struct xfer_words {
     char text[512];   /* why it failed */
 };
 
-/* Puts a new request into its agent's list. Called with no lock held. */
+/* Puts a new request into its agent's list, and takes it out again. Tables held; not held. */
 void xfer_enlist(struct nixl_xfer *xfer);
+void xfer_delist(struct nixl_xfer *xfer);
 /* Gives back what a request that is not enlisted holds, and frees it. The backend's request is closed already. No lock held. */
 void xfer_free(struct nixl_xfer *xfer);
 /* host->complete. */
@@ -521,6 +527,7 @@ struct nixl_agent {
     bool blob_valid;
 
     struct hash peers; /* name -> struct peer; tables */
+    struct peer *last_found; /* atomic: what peer_find() gave last, in the table; tables */
     struct peer *last_notified; /* one of the table, or NULL; atomic, tables */
 
     struct lock xfers_lock;
@@ -571,6 +578,28 @@ static inline void tables_change(struct nixl_agent *agent) {
         rwlock_write(&agent->tables_rwlock);
     } else {
         lock_take(&agent->tables_lock);
+    }
+}
+
+/* Guards the lists of requests and prepared lists: in mode RW beside the tables, else by their lock. */
+static inline void xfers_take(struct nixl_agent *agent) {
+    lock_take(agent->sync == NIXL_SYNC_RW ? &agent->xfers_lock : &agent->tables_lock);
+}
+
+static inline void xfers_drop(struct nixl_agent *agent) {
+    lock_drop(agent->sync == NIXL_SYNC_RW ? &agent->xfers_lock : &agent->tables_lock);
+}
+
+/* The same for who holds the tables already. */
+static inline void xfers_take_within(struct nixl_agent *agent) {
+    if (agent->sync == NIXL_SYNC_RW) {
+        lock_take(&agent->xfers_lock);
+    }
+}
+
+static inline void xfers_drop_within(struct nixl_agent *agent) {
+    if (agent->sync == NIXL_SYNC_RW) {
+        lock_drop(&agent->xfers_lock);
     }
 }
 

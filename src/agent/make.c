@@ -299,7 +299,6 @@ static nixl_status_t make(struct nixl_agent *agent, nixl_xfer_op_t op, const str
         }
         status = build_offer(made);
         if (status == NIXL_SUCCESS) {
-            xfer_enlist(made);
             *xfer = made;
             return status;
         }

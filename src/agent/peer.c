@@ -17,7 +17,16 @@
 /* ---- the table and the counts ---- */
 
 struct peer *peer_find(struct nixl_agent *agent, const char *name, size_t len) {
-    return hash_get(&agent->peers, name, len);
+    struct peer *peer = __atomic_load_n(&agent->last_found, __ATOMIC_RELAXED);
+
+    if (peer != NULL && peer->name_len == len && memcmp(peer->name, name, len) == 0) {
+        return peer;
+    }
+    peer = hash_get(&agent->peers, name, len);
+    if (peer != NULL) {
+        __atomic_store_n(&agent->last_found, peer, __ATOMIC_RELAXED);
+    }
+    return peer;
 }
 
 struct peer *peer_new(struct nixl_agent *agent, const char *name, size_t len) {
@@ -58,10 +67,6 @@ void peer_unref(struct peer *peer) {
     free(peer);
 }
 
-void peer_use(struct peer *peer) {
-    __atomic_fetch_add(&peer->users, 1, __ATOMIC_RELAXED);
-}
-
 void peer_retire(struct peer *peer) {
     struct nixl_agent *agent = peer->agent;
 
@@ -71,6 +76,9 @@ void peer_retire(struct peer *peer) {
     }
     if (__atomic_load_n(&agent->last_notified, __ATOMIC_RELAXED) == peer) {
         __atomic_store_n(&agent->last_notified, NULL, __ATOMIC_RELAXED);
+    }
+    if (__atomic_load_n(&agent->last_found, __ATOMIC_RELAXED) == peer) {
+        __atomic_store_n(&agent->last_found, NULL, __ATOMIC_RELAXED);
     }
     __atomic_store_n(&peer->is_gone, true, __ATOMIC_RELEASE);
 }

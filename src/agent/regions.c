@@ -75,10 +75,6 @@ struct region *region_new(nixl_mem_t mem, const struct nixl_desc *desc, uint32_t
     return region;
 }
 
-bool region_unref(struct region *region) {
-    return __atomic_sub_fetch(&region->refs, 1, __ATOMIC_ACQ_REL) == 0;
-}
-
 void region_free(struct region *region) {
     free(region);
 }
@@ -117,14 +113,15 @@ static inline size_t chunk_find(const struct region_index *index, uint64_t dev, 
 /* The last entry at or below (dev, addr); the first one when there is none. */
 static inline uint32_t entry_find(const struct region_chunk *chunk, bool one_dev, uint64_t dev,
                                   uint64_t addr) {
+    uint32_t step = chunk->count > 1 ? 1u << (31 - __builtin_clz(chunk->count - 1)) : 0;
     uint32_t base = 0;
 
     if (one_dev) {
-        for (uint32_t step = CHUNK / 2; step != 0; step /= 2) {
+        for (; step != 0; step /= 2) {
             base += step & (0 - (uint32_t)(chunk->addr[base + step] <= addr));
         }
     } else {
-        for (uint32_t step = CHUNK / 2; step != 0; step /= 2) {
+        for (; step != 0; step /= 2) {
             base +=
                 step & (0 - (uint32_t)key_le(chunk->dev[base + step], chunk->addr[base + step], dev, addr));
         }

@@ -35,24 +35,24 @@ nixl_status_t xfer_fail_orphan(const char *call) {
 void xfer_enlist(struct nixl_xfer *xfer) {
     struct nixl_agent *agent = xfer->agent;
 
-    lock_take(&agent->xfers_lock);
+    xfers_take_within(agent);
     xfer->next = agent->xfers;
     if (xfer->next != NULL) {
         xfer->next->prev = xfer;
     }
     agent->xfers = xfer;
-    lock_drop(&agent->xfers_lock);
+    xfers_drop_within(agent);
 }
 
 /* Takes it out once nobody else looks at it. */
-static void xfer_delist(struct nixl_xfer *xfer) {
+void xfer_delist(struct nixl_xfer *xfer) {
     struct nixl_agent *agent = xfer->agent;
 
-    lock_take(&agent->xfers_lock);
+    xfers_take(agent);
     while (xfer->pins != 0) {
-        lock_drop(&agent->xfers_lock);
+        xfers_drop(agent);
         sched_yield();
-        lock_take(&agent->xfers_lock);
+        xfers_take(agent);
     }
     if (xfer->prev != NULL) {
         xfer->prev->next = xfer->next;
@@ -62,7 +62,7 @@ static void xfer_delist(struct nixl_xfer *xfer) {
     if (xfer->next != NULL) {
         xfer->next->prev = xfer->prev;
     }
-    lock_drop(&agent->xfers_lock);
+    xfers_drop(agent);
 }
 
 /* Gives back regions and peer. */

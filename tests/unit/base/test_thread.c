@@ -153,7 +153,7 @@ static int baton_holder;
 static void pass_on(void *arg) {
     int mine = *(int *)arg;
 
-    for (int i = 0; i < 2000;) {
+    for (int i = 0; i < 200;) {
         lock_take(&baton);
         if (baton_holder == mine) {
             baton_holder = (mine + 1) % 3;

@@ -9,8 +9,8 @@ JSON     ?= build/bench-core.json
 OPTIONS  ?=
 ARGS     ?=
 
-.PHONY: all help deps deps-build deps-test deps-check build test bench bench-core fuzz coverage install format \
-        check-format clean
+.PHONY: all help deps deps-build deps-test deps-check build test bench bench-core bench-files fuzz coverage install \
+        format check-format clean
 .NOTPARALLEL:
 
 all: build
@@ -19,6 +19,7 @@ help:
 	@echo 'make                    build the library, plugins and tools (OPTIONS="-Dname=value ..." for meson)'
 	@echo 'make test               build and run the whole suite (SANITIZE=address,undefined or thread; ARGS= for meson test)'
 	@echo 'make bench              two processes, UCX, memory to memory: WRITE, then READ, every byte checked'
+	@echo 'make bench-files        file transfers beside fio, in alternation (JSON=file)'
 	@echo 'make bench-core         costs of single calls, without a network (JSON=file)'
 	@echo 'make install            into PREFIX=/usr/local (DESTDIR= in front of it)'
 	@echo 'make deps               install what is missing, saying what (NO_INSTALL=1: only say it)'
@@ -50,6 +51,11 @@ bench: deps-build
 bench-core: deps-build
 	@scripts/build.sh build $(OPTIONS)
 	@scripts/bench-core.sh '$(JSON)'
+
+bench-files: JSON = build/bench-files.json
+bench-files: deps-build
+	@scripts/build.sh build $(OPTIONS)
+	@bench/files/bench_files.py build/bench/files/bench-files '$(JSON)'
 
 fuzz: deps-check
 	@scripts/fuzz.sh '$(SECONDS)' $(ARGS)

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """File transfers beside fio, on the same file, in alternation: `make bench-files JSON=file`.
 
-Each row (block size, depth, direction, buffered or direct) is measured by each tool once a round; the medians over the
-rounds are compared. Every row and ratio is printed, those below the goal once more at the end. Goals: bandwidth at least
-0.95 of fio's io_uring, processor seconds per GiB not above fio's, bandwidth above the reference's where it is installed
-(NIXL_REFERENCE_BENCH names its nixlbench).
+Each row (block size, depth, direction, buffered or direct) is measured by each tool once a round; the medians
+over the rounds are compared. Every row and ratio is printed, those below the goal again at the end. Goals:
+bandwidth at least 0.95 of fio's io_uring, processor seconds per GiB not above fio's, bandwidth above the
+reference's where it is installed (NIXL_REFERENCE_BENCH names its nixlbench).
 
 Environment: ROUNDS=5  SECONDS_EACH=0.5 per measurement  FILE_MIB=512  DIR=the folder for the file
              ROWS="4096:1:read:direct,..." measures these only
@@ -26,8 +26,8 @@ GIB = float(1 << 30)
 
 
 def all_rows():
-    return [(block, depth, op, how) for how in ("buffered", "direct") for op in ("read", "write") for block in BLOCKS
-            for depth in DEPTHS]
+    return [(block, depth, op, how) for how in ("buffered", "direct") for op in ("read", "write")
+            for block in BLOCKS for depth in DEPTHS]
 
 
 def wanted_rows():
@@ -44,7 +44,8 @@ def wanted_rows():
 def run(command, env=None):
     done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
     if done.returncode != 0:
-        sys.exit("bench-files: %s failed (%d):\n%s%s" % (command[0], done.returncode, done.stdout, done.stderr))
+        sys.exit("bench-files: %s failed (%d):\n%s%s" %
+                 (command[0], done.returncode, done.stdout, done.stderr))
     return done.stdout
 
 
@@ -59,7 +60,8 @@ def fio(engine, path, row, seconds, file_bytes):
     block, depth, op, how = row
     out = run(["fio", "--name=row", "--filename=" + path, "--size=%d" % file_bytes, "--ioengine=" + engine,
                "--bs=%d" % block, "--iodepth=%d" % depth, "--rw=rand" + op, "--direct=%d" % (how == "direct"),
-               "--time_based", "--runtime=%dms" % int(seconds * 1000), "--ramp_time=%dms" % int(seconds * 100),
+               "--time_based", "--runtime=%dms" % int(seconds * 1000),
+               "--ramp_time=%dms" % int(seconds * 100),
                "--invalidate=0", "--norandommap", "--overwrite=1", "--gtod_reduce=1", "--output-format=json"])
     job = json.loads(out[out.index("{"):])["jobs"][0]
     side = job[op]
@@ -122,8 +124,8 @@ def main():
             tools["reference"] = lambda row: reference(ref, folder, row, file_bytes)
         print("%d rounds of %.2f s each on %s, medians; reference: %s" %
               (rounds, seconds, folder, ref or "not installed (NIXL_REFERENCE_BENCH is not set)"))
-        print("%-32s %12s %12s %9s %9s %9s %10s %10s" % ("row", "ours MB/s", "fio MB/s", "/io_uring", "/libaio", "/ref",
-                                                        "CPU s/GiB", "fio's"))
+        print("%-32s %12s %12s %9s %9s %9s %10s %10s" %
+              ("row", "ours MB/s", "fio MB/s", "/io_uring", "/libaio", "/ref", "CPU s/GiB", "fio's"))
         for row in wanted_rows():
             results = {name: [] for name in tools}
             for turn in range(rounds):
@@ -139,7 +141,9 @@ def main():
             mine = entry["ours"]
             entry["ratio_io_uring"] = mine["bytes_per_s"] / entry["fio io_uring"]["bytes_per_s"]
             entry["ratio_libaio"] = mine["bytes_per_s"] / entry["fio libaio"]["bytes_per_s"]
-            entry["ratio_reference"] = mine["bytes_per_s"] / entry["reference"]["bytes_per_s"] if ref else None
+            entry["ratio_reference"] = None
+            if ref:
+                entry["ratio_reference"] = mine["bytes_per_s"] / entry["reference"]["bytes_per_s"]
             entry["ratio_cpu"] = mine["cpu_per_gib"] / entry["fio io_uring"]["cpu_per_gib"]
             report.append(entry)
             print("%-32s %12.1f %12.1f %9.2f %9.2f %9s %10.3f %10.3f" %
@@ -150,8 +154,10 @@ def main():
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     with open(json_path, "w", encoding="utf-8") as file:
-        json.dump({"rounds": rounds, "seconds_each": seconds, "file_bytes": file_bytes, "rows": report}, file, indent=1)
-    below = [(e, "bandwidth %.2f of fio's io_uring" % e["ratio_io_uring"]) for e in report if e["ratio_io_uring"] < GOAL]
+        json.dump({"rounds": rounds, "seconds_each": seconds, "file_bytes": file_bytes, "rows": report}, file,
+                  indent=1)
+    below = [(e, "bandwidth %.2f of fio's io_uring" % e["ratio_io_uring"]) for e in report
+             if e["ratio_io_uring"] < GOAL]
     below += [(e, "processor time %.2f of fio's" % e["ratio_cpu"]) for e in report if e["ratio_cpu"] > 1]
     below += [(e, "bandwidth %.2f of the reference's" % e["ratio_reference"]) for e in report
               if e["ratio_reference"] is not None and e["ratio_reference"] <= 1]

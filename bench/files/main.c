@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One measurement of file transfers, the way an application makes them: `depth` requests of one block each in flight,
- * posted again as they end, at places spread over the file; between ends the program sleeps on the agent's
- * descriptor. Prints one line of JSON. bench_files.py runs it beside fio.
+ * One measurement of file transfers, the way an application makes them: `depth` requests of one block each in
+ * flight, posted again as they end, at places spread over the file; between ends the program sleeps on the
+ * agent's descriptor. Prints one line of JSON. bench_files.py runs it beside fio.
  *
  *   bench-files FILE write|read BLOCK DEPTH buffered|direct SECONDS [queue option]
  */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files through a whole agent: how programs use them, and what goes wrong in programs. On all three queues. */
+/* Files through a whole agent: how programs use them, and what goes wrong in programs. On all three queues.
+ */
 #include "posix_env.h"
 
 #include <setjmp.h>
@@ -78,7 +79,7 @@ static uint64_t now_ns(void) {
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* ---- refusals ---- */
+/* ---- refusals --- */
 
 static void refusals_name_what_would_do(void **state) {
     struct nixl_backend *ucx;
@@ -165,7 +166,7 @@ static void options_are_checked(void **state) {
     }
 }
 
-/* ---- what programs do ---- */
+/* ---- what programs do --- */
 
 static void query_answers_for_a_thousand_paths(void **state) {
     static struct nixl_meta_desc descs[1000];
@@ -320,7 +321,7 @@ static void idle_agent_with_files_uses_no_processor_time(void **state) {
     assert_int_equal(nixl_xfer_release(xfer), NIXL_SUCCESS);
 }
 
-/* ---- what goes wrong in programs ---- */
+/* ---- what goes wrong in programs --- */
 
 static void one_bad_block_among_a_thousand(void **state) {
     enum {

@@ -12,7 +12,7 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
-/* ---- the agent ---- */
+/* ---- the agent --- */
 
 nixl_status_t node_open(struct node *n, const char *queue, bool progress_thread) {
     struct nixl_agent_config config = NIXL_AGENT_CONFIG_INIT;
@@ -73,7 +73,7 @@ void pattern(void *buf, uint64_t len, uint64_t seed) {
     }
 }
 
-/* ---- places ---- */
+/* ---- places --- */
 
 const char *place_none(void) {
     static bool is_inside;

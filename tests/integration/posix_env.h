@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of file transfers share: an agent with a POSIX backend, and places that misbehave (a small tmpfs, a loop
- * device whose file is cut short, a FUSE file system of our own). Places need root; they live in a mount namespace
- * of their own and end with the process.
+ * What the tests of file transfers share: an agent with a POSIX backend, and places that misbehave (a small
+ * tmpfs, a loop device whose file is cut short, a FUSE file system of our own). Places need root; they live
+ * in a mount namespace of their own and end with the process.
  */
 #ifndef TESTS_POSIX_ENV_H
 #define TESTS_POSIX_ENV_H
@@ -14,8 +14,8 @@ struct node {
     struct nixl_backend *posix;
 };
 
-/* Makes an agent "files" with POSIX; `queue` is "use_uring", "use_aio", "use_posix_aio" or NULL. The status of the
- * backend's creation; the agent is there in any case. */
+/* Makes an agent "files" with POSIX; `queue` is "use_uring", "use_aio", "use_posix_aio" or NULL. The status
+ * of the backend's creation; the agent is there in any case. */
 nixl_status_t node_open(struct node *n, const char *queue, bool progress_thread);
 void node_close(struct node *n);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Disks that are full, broken or slow: what a transfer then says, and that the next one works. On all three queues. */
+/* Disks that are full, broken or slow: what a transfer then says, and that the next one works. On all three
+ * queues. */
 #include "posix_env.h"
 
 #include <setjmp.h>

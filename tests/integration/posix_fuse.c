@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The misbehaving file system of posix_env.h: a child process that speaks the kernel's FUSE protocol (linux/fuse.h, version
- * 7.31) itself, since what it is for is answers that no library gives.
+ * The misbehaving file system of posix_env.h: a child process that speaks the kernel's FUSE protocol
+ * (linux/fuse.h, version 7.31) itself, since what it is for is answers that no library gives.
  */
 #include "posix_env.h"
 
@@ -126,8 +126,8 @@ static void serve(int fd) {
         }
         switch (in->opcode) {
         case FUSE_INIT: {
-            /* Without FUSE_ASYNC_DIO: with it the kernel makes EIO of a short write, and keeps reads from being
-             * interrupted. */
+            /* Without FUSE_ASYNC_DIO: with it the kernel makes EIO of a short write, and keeps reads from
+             * being interrupted. */
             struct fuse_init_out out = {.major = 7,
                                         .minor = 31,
                                         .max_readahead = MAX_WRITE,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The queue on Linux AIO, by its system calls: there are five, and the library adds nothing to them. The kernel works on
- * direct files in the background; for the page cache io_submit itself would wait for the disk, so the engine keeps
- * such operations away (takes_buffered is false). Results are read from the ring that the kernel maps into this process.
+ * The queue on Linux AIO, by its system calls: there are five, and the library adds nothing to them. The
+ * kernel works on direct files in the background; for the page cache io_submit itself would wait for the
+ * disk, so the engine keeps such operations away (takes_buffered is false). Results are read from the ring
+ * that the kernel maps into this process.
  */
 #include "posix.h"
 

@@ -66,7 +66,8 @@ static uint64_t brought_into(uint64_t value, uint64_t fallback, uint64_t min, ui
     return value < min ? min : value > max ? max : value;
 }
 
-/* ---- The choice of a queue ------------------------------------------------------------------------------ */
+/* ---- The choice of a queue ------------------------------------------------------------------------------
+ */
 
 static const struct posix_queue_ops *const queues[] = {
 #ifdef HAVE_LIBURING
@@ -132,7 +133,8 @@ static nixl_status_t open_queue(struct posix_engine *engine) {
     return host->fail(host->ctx, NIXL_ERR_BACKEND, "no queue can be used%s", reasons);
 }
 
-/* ---- Opening and closing -------------------------------------------------------------------------------- */
+/* ---- Opening and closing --------------------------------------------------------------------------------
+ */
 
 static void engine_free(struct posix_engine *engine) {
     if (engine->queue_ops != NULL) {
@@ -181,8 +183,8 @@ static nixl_status_t backend_open(const struct nixl_host *host, const void *opti
         engine_free(engine);
         return host->fail(host->ctx, NIXL_ERR_BACKEND, "a thread cannot be started: %s", strerror(rc));
     }
-    /* With an event descriptor a sleeping waiter or the agent's progress thread does the work; the thread here only
-     * steps in where there is neither. */
+    /* With an event descriptor a sleeping waiter or the agent's progress thread does the work; the thread
+     * here only steps in where there is neither. */
     instance->event_fd = engine->queue_ops->is_mute ? -1 : engine->event_fd;
     instance->period_us = 0;
     *self = engine;

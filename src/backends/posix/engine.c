@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The requests' way through the backend. post copies what the page cache can serve at once and gives the rest to the
- * kernel or, when nobody is known to poll, to the engine's thread. progress does for a poller what the thread does
- * otherwise. cancel calls everything back.
+ * The requests' way through the backend. post copies what the page cache can serve at once and gives the rest
+ * to the kernel or, when nobody is known to poll, to the engine's thread. progress does for a poller what the
+ * thread does otherwise. cancel calls everything back.
  */
 #include "posix.h"
 
@@ -17,7 +17,8 @@
 #define BURST_POLLS 16u
 #define BURST_NS (200 * NS_PER_US)
 
-/* ---- Opening -------------------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------------------
+ */
 
 static nixl_status_t refuse_alignment(struct posix_engine *engine, const struct nixl_run *run, uint32_t block,
                                       const char *what, uint64_t value, uint32_t align) {
@@ -121,7 +122,8 @@ nixl_status_t posix_request_open(void *self, struct nixl_request *request) {
     return NIXL_SUCCESS;
 }
 
-/* ---- Posting -------------------------------------------------------------------------------------------- */
+/* ---- Posting --------------------------------------------------------------------------------------------
+ */
 
 static enum posix_stage waiting_stage(const struct posix_engine *engine, const struct posix_request *r) {
     if (r->has_buffered && !engine->queue_ops->takes_buffered) {
@@ -189,7 +191,8 @@ void posix_cancel(void *self, struct nixl_request *request, enum nixl_cancel how
     lock_drop(&engine->lock);
 }
 
-/* ---- Progress ------------------------------------------------------------------------------------------- */
+/* ---- Progress -------------------------------------------------------------------------------------------
+ */
 
 bool posix_serve_one(struct posix_engine *engine, enum posix_stage stage) {
     struct posix_request *r = engine->ready[stage].head;
@@ -268,7 +271,8 @@ nixl_status_t posix_arm(void *self) {
     return is_busy ? NIXL_IN_PROG : NIXL_SUCCESS;
 }
 
-/* A poller who asks again and again will do the work itself: the thread need not be woken for each operation. */
+/* A poller who asks again and again will do the work itself: the thread need not be woken for each operation.
+ */
 static void watch_for_pollers(struct posix_engine *engine, uint32_t polls) {
     if (engine->is_polled || polls - engine->burst_polls < BURST_POLLS) {
         return;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files: registered by descriptor (which is duplicated, so what the user does with his cannot reach a transfer) or by a
- * mode string with a path. Registrations of the same open file share one duplicate. Host memory needs no
- * registration with the kernel. Control operations only: the agent serializes them.
+ * Files: registered by descriptor (which is duplicated, so what the user does with his cannot reach a
+ * transfer) or by a mode string with a path. Registrations of the same open file share one duplicate. Host
+ * memory needs no registration with the kernel. Control operations only: the agent serializes them.
  */
 #include "posix.h"
 
@@ -57,7 +57,8 @@ int posix_file_twin(struct posix_file *file) {
     return file->twin_fd >= 0 ? 0 : errno;
 }
 
-/* File systems of this machine's own disks and memory, where a write into the page cache waits at most for a disk. */
+/* File systems of this machine's own disks and memory, where a write into the page cache waits at most for a
+ * disk. */
 static void find_file_system(struct posix_file *file, mode_t mode) {
     static const unsigned long kinds[] = {
         0x01021994, /* tmpfs; also where block device nodes live */
@@ -85,8 +86,8 @@ static void find_file_system(struct posix_file *file, mode_t mode) {
     }
 }
 
-/* What O_DIRECT asks for. Kernels before 6.1 do not tell: then the usual block of 512 bytes, and the kernel's own
- * EINVAL where that was not enough. */
+/* What O_DIRECT asks for. Kernels before 6.1 do not tell: then the usual block of 512 bytes, and the kernel's
+ * own EINVAL where that was not enough. */
 static void find_alignment(struct posix_file *file) {
     file->mem_align = file->offset_align = 1;
     if (!file->is_direct) {
@@ -164,7 +165,8 @@ static bool is_usable_kind(mode_t mode) {
     return S_ISREG(mode) || S_ISBLK(mode) || S_ISCHR(mode);
 }
 
-/* ---- By path -------------------------------------------------------------------------------------------- */
+/* ---- By path --------------------------------------------------------------------------------------------
+ */
 
 static nixl_status_t open_path(struct posix_engine *engine, const struct posix_path_mode *mode, uint64_t key,
                                struct posix_file **out) {
@@ -222,10 +224,11 @@ static nixl_status_t open_path(struct posix_engine *engine, const struct posix_p
     return NIXL_SUCCESS;
 }
 
-/* ---- By descriptor -------------------------------------------------------------------------------------- */
+/* ---- By descriptor --------------------------------------------------------------------------------------
+ */
 
-/* A descriptor of our own for the user's. One in non-blocking mode is opened anew, since the kernel would answer EAGAIN where a
- * read has to wait for the disk. */
+/* A descriptor of our own for the user's. One in non-blocking mode is opened anew, since the kernel would
+ * answer EAGAIN where a read has to wait for the disk. */
 static int duplicate(int fd, int *flags) {
     char link[40];
     int own;
@@ -288,7 +291,8 @@ static nixl_status_t open_descriptor(struct posix_engine *engine, uint64_t key, 
     return NIXL_SUCCESS;
 }
 
-/* ---- Host memory ---------------------------------------------------------------------------------------- */
+/* ---- Host memory ----------------------------------------------------------------------------------------
+ */
 
 /* The kernel's limit for one pinned range. */
 #define PIN_MAX (UINT64_C(1) << 30)
@@ -301,7 +305,8 @@ void posix_memory_asked(struct posix_engine *engine, struct posix_memory *memory
     }
     lock_take(&engine->pin_lock);
     memory->asked += bytes;
-    /* Pinning costs about as much as moving every byte once without: so it is done after that much was asked for. */
+    /* Pinning costs about as much as moving every byte once without: so it is done after that much was asked
+     * for. */
     if (memory->slot < 0 && !memory->is_refused && memory->asked >= memory->len) {
         for (slot = 0; slot < POSIX_PIN_SLOTS && engine->is_slot_used[slot]; slot++) {
         }
@@ -342,7 +347,8 @@ static void memory_close(struct posix_engine *engine, struct posix_memory *memor
     free(memory);
 }
 
-/* ---- Regions -------------------------------------------------------------------------------------------- */
+/* ---- Regions --------------------------------------------------------------------------------------------
+ */
 
 nixl_status_t posix_region_open(void *self, nixl_mem_t mem, const struct nixl_meta_desc *desc,
                                 void **region) {
@@ -399,7 +405,8 @@ void posix_region_close(void *self, void *region) {
     file_free(file);
 }
 
-/* ---- Query ---------------------------------------------------------------------------------------------- */
+/* ---- Query ----------------------------------------------------------------------------------------------
+ */
 
 static nixl_status_t query_one(struct posix_engine *engine, const struct nixl_meta_desc *desc, size_t index,
                                const struct nixl_query_sink *sink) {

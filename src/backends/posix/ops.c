@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations in the kernel: made of a request's runs, pushed, continued when the kernel did only a part, and brought home. A
- * request ends when the kernel holds nothing of it any more and nothing is left to issue. Lock held throughout.
+ * Operations in the kernel: made of a request's runs, pushed, continued when the kernel did only a part, and
+ * brought home. A request ends when the kernel holds nothing of it any more and nothing is left to issue.
+ * Lock held throughout.
  */
 #include "posix.h"
 
@@ -25,7 +26,8 @@
 /* A kernel that keeps saying "again" is taken at its word after that many attempts. */
 #define MAX_ATTEMPTS 1000u
 
-/* ---- Lists ---------------------------------------------------------------------------------------------- */
+/* ---- Lists ----------------------------------------------------------------------------------------------
+ */
 
 void posix_enlist(struct posix_engine *engine, struct posix_request *r) {
     struct posix_list *list = &engine->ready[r->stage];
@@ -77,7 +79,8 @@ void posix_ops_close(struct posix_engine *engine) {
     free(engine->controls);
 }
 
-/* ---- The end of a request ------------------------------------------------------------------------------- */
+/* ---- The end of a request -------------------------------------------------------------------------------
+ */
 
 static void fault_text(const struct posix_request *r, char *text, size_t size) {
     const struct nixl_run *run = &r->request->runs[r->fault_at.run];
@@ -144,7 +147,8 @@ bool posix_end_if_over(struct posix_engine *engine, struct posix_request *r) {
     return true;
 }
 
-/* ---- Operations ----------------------------------------------------------------------------------------- */
+/* ---- Operations -----------------------------------------------------------------------------------------
+ */
 
 static bool make_op(struct posix_engine *engine, struct posix_request *r, struct posix_cursor *cursor,
                     struct posix_op *op) {
@@ -248,7 +252,8 @@ static bool goes_on(struct posix_engine *engine, struct posix_op *op, ssize_t re
             return false;
         }
         if (!op->is_write && op->io.fd == file->fd && file->is_direct && op->done % file->offset_align != 0) {
-            /* A direct read stops inside a block only at the end of the file; it could not be continued either. */
+            /* A direct read stops inside a block only at the end of the file; it could not be continued
+             * either. */
             op_fault(op, POSIX_FAULT_END_OF_FILE, 0);
             return false;
         }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The mode string of files registered by path: `ro` or `rw`, then `,direct` `,sync` `,noatime` `,create` in any order, a
- * colon, the path (which may hold colons). Everything else names no file: the descriptor is in `dev`. A text that is
- * meant to be a mode string and is mistyped is told from a plain path by its head.
+ * The mode string of files registered by path: `ro` or `rw`, then `,direct` `,sync` `,noatime` `,create` in
+ * any order, a colon, the path (which may hold colons). Everything else names no file: the descriptor is in
+ * `dev`. A text that is meant to be a mode string and is mistyped is told from a plain path by its head.
  */
 #include "posix.h"
 

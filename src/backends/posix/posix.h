@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The POSIX backend's own header: host memory to and from files and block devices, through io_uring, Linux AIO or
- * POSIX AIO. Three layers: files (memory.c, path.c), requests and the engine that serves them (engine.c, serve.c,
- * runs.c), and queues, which only take operations to the kernel and bring results back (uring.c, aio.c, posix_aio.c).
+ * The POSIX backend's own header: host memory to and from files and block devices, through io_uring, Linux
+ * AIO or POSIX AIO. Three layers: files (memory.c, path.c), requests and the engine that serves them
+ * (engine.c, serve.c, runs.c), and queues, which only take operations to the kernel and bring results back
+ * (uring.c, aio.c, posix_aio.c).
  *
- * One lock, engine->lock, guards requests, operations and the queue. It is never held during a call that may wait for a
- * disk. Files are changed by control operations only, which the agent serializes; what transfers write of a file are
- * hints, read and written relaxed.
+ * One lock, engine->lock, guards requests, operations and the queue. It is never held during a call that may
+ * wait for a disk. Files are changed by control operations only, which the agent serializes; what transfers
+ * write of a file are hints, read and written relaxed.
  */
 #ifndef BACKENDS_POSIX_POSIX_H
 #define BACKENDS_POSIX_POSIX_H
@@ -29,7 +30,8 @@
 #define POSIX_SLICE_BYTES (1u << 20)
 #define POSIX_SLICE_OPS 64u
 
-/* ---- Files ---------------------------------------------------------------------------------------------- */
+/* ---- Files ----------------------------------------------------------------------------------------------
+ */
 
 /* How an open mode string ends up: `rw,create,direct:/path`. */
 struct posix_path_mode {
@@ -71,8 +73,8 @@ struct posix_file {
     uint64_t slow_until_ns;               /* writes into the page cache are being throttled */
 };
 
-/* Registered host memory. Once enough was asked of it for direct files it is pinned in the kernel queue, which then need
- * not look its pages up for each operation. */
+/* Registered host memory. Once enough was asked of it for direct files it is pinned in the kernel queue,
+ * which then need not look its pages up for each operation. */
 struct posix_memory {
     bool is_file; /* false */
     uint64_t addr, len;
@@ -81,7 +83,8 @@ struct posix_memory {
     bool is_refused; /* not tried again */
 };
 
-/* ---- Requests ------------------------------------------------------------------------------------------- */
+/* ---- Requests -------------------------------------------------------------------------------------------
+ */
 
 /* A place in a request's list of runs: byte `within` of block `block` of run `run`. */
 struct posix_cursor {
@@ -155,7 +158,8 @@ struct posix_request {
     uint64_t fault_len;
 };
 
-/* ---- Queues --------------------------------------------------------------------------------------------- */
+/* ---- Queues ---------------------------------------------------------------------------------------------
+ */
 
 struct posix_engine;
 
@@ -171,13 +175,14 @@ struct posix_queue_ops {
     bool is_mute;            /* completions cannot wake anybody */
     bool is_wrong_with_fuse; /* reads of FUSE files may bring wrong bytes */
     bool takes_buffered;     /* buffered operations do not wait inside submit */
-    /* 0, or an errno value with `why` in words. `*depth` may be lowered. `wake_fd`: an eventfd that completions signal. */
+    /* 0, or an errno value with `why` in words. `*depth` may be lowered. `wake_fd`: an eventfd that
+     * completions signal. */
     int (*open)(void **queue, unsigned *depth, int event_fd, char *why, size_t why_size);
     void (*close)(void *queue);
     /* Takes one operation (again): false when there is no room now. */
     bool (*push)(void *queue, struct posix_op *op);
-    /* Hands what was pushed to the kernel; what it refuses at once ends through `ended`. False: it takes no more now,
-     * the rest stays pushed. */
+    /* Hands what was pushed to the kernel; what it refuses at once ends through `ended`. False: it takes no
+     * more now, the rest stays pushed. */
     bool (*flush)(void *queue, struct posix_engine *engine, posix_ended_fn ended);
     /* Collects what has ended; returns how many. */
     unsigned (*reap)(void *queue, struct posix_engine *engine, posix_ended_fn ended);
@@ -185,8 +190,8 @@ struct posix_queue_ops {
     void (*cancel)(void *queue, struct posix_op *op);
     /* Whether completions signal event_fd. NULL: they always do, unless `is_mute`. */
     void (*notify)(void *queue, bool on);
-    /* Any thread, no lock. Pins memory under a free slot below POSIX_PIN_SLOTS, or frees the slot (len 0). False when the
-     * kernel will not. NULL: there is no such thing. */
+    /* Any thread, no lock. Pins memory under a free slot below POSIX_PIN_SLOTS, or frees the slot (len 0).
+     * False when the kernel will not. NULL: there is no such thing. */
     bool (*pin)(void *queue, unsigned slot, uint64_t addr, uint64_t len);
 };
 
@@ -194,7 +199,8 @@ extern const struct posix_queue_ops posix_uring_ops; /* only where liburing was 
 extern const struct posix_queue_ops posix_aio_ops;
 extern const struct posix_queue_ops posix_posix_aio_ops;
 
-/* ---- The engine ----------------------------------------------------------------------------------------- */
+/* ---- The engine -----------------------------------------------------------------------------------------
+ */
 
 struct posix_options {
     bool use_aio, use_uring, use_posix_aio, bounce;
@@ -264,13 +270,15 @@ struct posix_engine {
 
 /* runs.c: pure arithmetic over a request's runs. */
 
-/* Fills `io` with what begins at `*cursor` and lies together in one file, at most `max_bytes` in `max_iov` pieces, and moves the
- * cursor behind it. False at the end of the list. Blocks of no bytes are stepped over. */
+/* Fills `io` with what begins at `*cursor` and lies together in one file, at most `max_bytes` in `max_iov`
+ * pieces, and moves the cursor behind it. False at the end of the list. Blocks of no bytes are stepped over.
+ */
 bool posix_gather(const struct posix_request *r, struct posix_cursor *cursor, struct posix_io *io,
                   unsigned max_iov, size_t max_bytes);
 /* Moves a cursor by `bytes` bytes, which must be there. */
 void posix_advance(const struct nixl_request *request, struct posix_cursor *cursor, uint64_t bytes);
-/* Whether all blocks of a run obey the file's rules for O_DIRECT; else the first bad block and which value is wrong. */
+/* Whether all blocks of a run obey the file's rules for O_DIRECT; else the first bad block and which value is
+ * wrong. */
 bool posix_is_aligned(const struct nixl_run *run, const struct posix_file *file, uint32_t *block,
                       const char **what, uint64_t *value, uint32_t *align);
 
@@ -287,7 +295,8 @@ int posix_file_twin(struct posix_file *file);
 /* Counts a request of `bytes` for direct files, and pins the memory when it pays. */
 void posix_memory_asked(struct posix_engine *engine, struct posix_memory *memory, uint64_t bytes);
 
-/* serve.c: transfers through the page cache by plain calls. Called without the lock, for a request that nobody else serves. */
+/* serve.c: transfers through the page cache by plain calls. Called without the lock, for a request that
+ * nobody else serves. */
 
 enum posix_served {
     POSIX_SERVED_ALL = 0, /* to the end of the list */
@@ -339,7 +348,8 @@ void posix_thread_wake(struct posix_engine *engine);
 void posix_thread_hand_over(struct posix_engine *engine);
 /* The same for a request that entered POSIX_STAGE_BLOCK. Lock held. */
 void posix_thread_block(struct posix_engine *engine);
-/* Serves one slice of a request whose stage is `stage`, dropping the lock meanwhile. False when there is none. */
+/* Serves one slice of a request whose stage is `stage`, dropping the lock meanwhile. False when there is
+ * none. */
 bool posix_serve_one(struct posix_engine *engine, enum posix_stage stage);
 
 #endif

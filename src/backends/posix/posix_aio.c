@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The queue on POSIX AIO: the C library's threads, which work where the kernel allows nothing else. One piece of memory an
- * operation, and one operation of a file at a time. It cannot wake anybody: the engine's thread looks.
+ * The queue on POSIX AIO: the C library's threads, which work where the kernel allows nothing else. One piece
+ * of memory an operation, and one operation of a file at a time. It cannot wake anybody: the engine's thread
+ * looks.
  */
 #include "posix.h"
 
@@ -20,8 +21,8 @@ struct paio {
 static int paio_open(void **queue, unsigned *depth, int event_fd, char *why, size_t why_size) {
     struct paio *q = calloc(1, sizeof *q);
     size_t at = 0;
-    /* The C library's threads do not live on in a forked child, and it does not know: what is queued there would wait for
-     * ever. */
+    /* The C library's threads do not live on in a forked child, and it does not know: what is queued there
+     * would wait for ever. */
     static uint32_t first_generation;
     uint32_t generation = fork_generation(), none = 0;
 
@@ -117,9 +118,9 @@ static unsigned paio_reap(void *queue, struct posix_engine *engine, posix_ended_
 }
 
 /*
- * All of the file, not the one: glibc 2.36 loses what is queued behind a single request that it takes out of the queue
- * (the next one is marked as runnable and given to no thread). What others wanted comes back as ECANCELED and is
- * submitted again by the engine.
+ * All of the file, not the one: glibc 2.36 loses what is queued behind a single request that it takes out of
+ * the queue (the next one is marked as runnable and given to no thread). What others wanted comes back as
+ * ECANCELED and is submitted again by the engine.
  */
 static void paio_cancel(void *queue, struct posix_op *op) {
     (void)queue;

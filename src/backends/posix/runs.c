@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A request's runs as operations on files: what lies together is gathered, whatever descriptors it came in. Pure. */
+/* A request's runs as operations on files: what lies together is gathered, whatever descriptors it came in.
+ * Pure. */
 #include "posix.h"
 
 static void step_block(const struct nixl_request *request, struct posix_cursor *c) {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transfers through the page cache by plain calls, in the thread that posts or polls: where the pages are there
- * already, a copy is all there is to do, and no queue is as quick. Reads ask with RWF_NOWAIT and so never wait.
- * Writes do too where the file system knows it; on local file systems that do not, a plain write is a copy as well, until the
- * kernel throttles writers: a write that took long sends the file's writes through the queue for a while.
+ * Transfers through the page cache by plain calls, in the thread that posts or polls: where the pages are
+ * there already, a copy is all there is to do, and no queue is as quick. Reads ask with RWF_NOWAIT and so
+ * never wait. Writes do too where the file system knows it; on local file systems that do not, a plain write
+ * is a copy as well, until the kernel throttles writers: a write that took long sends the file's writes
+ * through the queue for a while.
  */
 #include "posix.h"
 
@@ -80,7 +81,8 @@ static ssize_t move(const struct posix_io *io, bool is_write, enum call call) {
     return n;
 }
 
-/* Lets the device read ahead for what this slice will ask of it, so that its reads do not come one at a time. */
+/* Lets the device read ahead for what this slice will ask of it, so that its reads do not come one at a time.
+ */
 static void announce(const struct posix_request *r) {
     struct posix_cursor ahead = r->cursor;
     struct iovec iov[SERVE_IOV];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine's thread: files move also when nobody polls. It has two manners. While a busy poller does the work
- * (is_polled) it looks after it now and then, and takes over when the polls stop. Else it drives: serves,
- * issues, and sleeps until an operation ends or a request comes. With nothing in flight it sleeps until woken: an idle
- * backend uses no processor time.
+ * The engine's thread: files move also when nobody polls. It has two manners. While a busy poller does the
+ * work (is_polled) it looks after it now and then, and takes over when the polls stop. Else it drives:
+ * serves, issues, and sleeps until an operation ends or a request comes. With nothing in flight it sleeps
+ * until woken: an idle backend uses no processor time.
  */
 #include "posix.h"
 
@@ -49,8 +49,8 @@ void posix_thread_hand_over(struct posix_engine *engine) {
     }
 }
 
-/* Sleeps without the lock until wake_fd is written or, when driving, an operation ends; at most timeout_us (0: no
- * limit). */
+/* Sleeps without the lock until wake_fd is written or, when driving, an operation ends; at most timeout_us
+ * (0: no limit). */
 static void sleep_in(struct posix_engine *engine, enum posix_thread_state state, unsigned timeout_us) {
     struct pollfd fds[2] = {{.fd = engine->wake_fd, .events = POLLIN},
                             {.fd = engine->event_fd, .events = POLLIN}};
@@ -156,7 +156,7 @@ static void body(void *arg) {
     lock_drop(&engine->lock);
 }
 
-/* ---- threads for calls that may wait ---- */
+/* ---- threads for calls that may wait --- */
 
 static void blocker_body(void *arg) {
     struct posix_engine *engine = arg;

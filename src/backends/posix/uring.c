@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The queue on io_uring. Any thread that holds the engine's lock may submit. When a submitting thread ends, the kernel
- * gives what its workers had not begun back as ECANCELED: the engine submits such operations again.
+ * The queue on io_uring. Any thread that holds the engine's lock may submit. When a submitting thread ends,
+ * the kernel gives what its workers had not begun back as ECANCELED: the engine submits such operations
+ * again.
  */
 #include "posix.h"
 
@@ -121,8 +122,8 @@ static struct io_uring_sqe *next_sqe(struct uring *u) {
     return sqe;
 }
 
-/* What a worker of the kernel should do from the start: where a server on the network or a program answers, the
- * submission itself might wait for it. */
+/* What a worker of the kernel should do from the start: where a server on the network or a program answers,
+ * the submission itself might wait for it. */
 static bool must_be_worked_on(const struct posix_op *op) {
     const struct posix_file *file = op->io.file;
 
@@ -233,8 +234,8 @@ const struct posix_queue_ops posix_uring_ops = {
     .transport = "io_uring",
     .is_vectored = true,
     .takes_buffered = true,
-    /* Linux 6.18 goes on by itself after a short read of a FUSE file with FOPEN_DIRECT_IO, and from the old offset: the same
-     * bytes arrive again and again. */
+    /* Linux 6.18 goes on by itself after a short read of a FUSE file with FOPEN_DIRECT_IO, and from the old
+     * offset: the same bytes arrive again and again. */
     .is_wrong_with_fuse = true,
     .open = uring_open,
     .close = uring_close,

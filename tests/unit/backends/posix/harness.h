@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A small agent for the POSIX backend alone: a host that keeps the last error text, options from a line of text, and
- * transfers whose end can be waited for with and without polling.
+ * A small agent for the POSIX backend alone: a host that keeps the last error text, options from a line of
+ * text, and transfers whose end can be waited for with and without polling.
  */
 #ifndef TESTS_POSIX_HARNESS_H
 #define TESTS_POSIX_HARNESS_H

@@ -249,7 +249,7 @@ static void cancelling_one_request_leaves_others_alone(void **state) {
     free(bytes);
 }
 
-/* ---- threads ---- */
+/* ---- threads --- */
 
 struct poster {
     struct transfer *transfers;
@@ -290,7 +290,8 @@ static void thread_that_posts_may_end_before_its_transfers(void **state) {
     size_t i;
 
     need(false);
-    /* Synchronous writes go through the queue, and in the kernel by workers of the thread that submits them. */
+    /* Synchronous writes go through the queue, and in the kernel by workers of the thread that submits them.
+     */
     sync_fd = open(path, O_RDWR | O_SYNC);
     sync_file = harness_file(&h, (uint64_t)sync_fd, NULL);
     for (round = 0; round < 5; round++) {

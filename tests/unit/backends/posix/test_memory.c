@@ -193,7 +193,7 @@ static void direction_that_the_file_is_not_open_for_is_refused(void **state) {
     close(fd);
 }
 
-/* ---- query ---- */
+/* ---- query --- */
 
 struct answers {
     bool found[1000];

@@ -147,7 +147,7 @@ static void one_engine_leaves_the_machines_aio_to_others(void **state) {
     assert_true(after - before < max / 16);
 }
 
-/* ---- system calls denied, as containers do ---- */
+/* ---- system calls denied, as containers do --- */
 
 static bool deny(const int *calls, size_t count) {
     struct sock_filter code[24] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};

@@ -98,7 +98,8 @@ static void operations_keep_to_their_limits_and_lose_no_byte(void **state) {
         size_t len;
         unsigned pieces;
     } expected[] = {
-        /* 17 bytes in 2 pieces at most: 10 + 7, 3 + 10 (a third piece would be needed), 10 + 7, 3, then the other file. */
+        /* 17 bytes in 2 pieces at most: 10 + 7, 3 + 10 (a third piece would be needed), 10 + 7, 3, then the
+           other file. */
         {0, 17, 2}, {17, 13, 2}, {30, 17, 2}, {47, 3, 1}, {50, 17, 1}, {67, 8, 1},
     };
     size_t i;

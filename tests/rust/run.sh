@@ -15,7 +15,7 @@ rm -rf "$build/crate"/{src,tests,examples,build.rs,Cargo.toml}
 cp -r "$NIXL_TEST_SOURCE"/bindings/rust/{src,tests,examples,build.rs,Cargo.toml,README.md} "$build/crate" || exit 1
 cd "$build/crate" || exit 1
 export CARGO_TARGET_DIR=$build/target NIXL_PREFIX=$NIXL_TEST_BUILD/bindings/capi NIXL_NO_STUBS_FALLBACK=1
-export CARGO_TERM_COLOR=never CARGO_INCREMENTAL=0
+export CARGO_TERM_COLOR=never CARGO_INCREMENTAL=0 RUST_BACKTRACE=0
 log=$build/log
 number=0
 rc=0
@@ -26,7 +26,7 @@ say() {
         echo "ok $number - $1"
     else
         echo "not ok $number - $1"
-        sed 's/^/# /' "$log"
+        tail -40 "$log" | cut -c1-200 | sed 's/^/# /'
         rc=1
     fi
 }

@@ -112,11 +112,13 @@ nixl_status_t posix_request_open(void *self, struct nixl_request *request) {
     for (i = 0; r->uses_twin && i < request->run_count; i++) {
         struct posix_file *file = request->runs[i].remote_key;
 
-        if (file->is_direct && posix_file_twin(file) != 0) {
+        int rc = file->is_direct ? posix_file_twin(file) : 0;
+
+        if (rc != 0) {
             char path[256];
 
             return host->fail(host->ctx, NIXL_ERR_BACKEND, "%s cannot be opened for bouncing: %s",
-                              posix_file_name(file, path, sizeof path), strerror(errno));
+                              posix_file_name(file, path, sizeof path), strerror(rc));
         }
     }
     return NIXL_SUCCESS;

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,12 +50,21 @@ const char *posix_file_name(const struct posix_file *file, char *buf, size_t siz
 int posix_file_twin(struct posix_file *file) {
     char link[40];
     int flags = (file->flags & (O_ACCMODE | O_SYNC | O_DSYNC)) | O_CLOEXEC;
+    int none = -1, fd;
 
-    if (file->twin_fd < 0) {
-        snprintf(link, sizeof link, "/proc/self/fd/%d", file->fd);
-        file->twin_fd = open(link, flags);
+    if (__atomic_load_n(&file->twin_fd, __ATOMIC_ACQUIRE) >= 0) {
+        return 0;
     }
-    return file->twin_fd >= 0 ? 0 : errno;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", file->fd);
+    fd = open(link, flags);
+    if (fd < 0) {
+        return errno;
+    }
+    /* Two threads may make their first such request at once. */
+    if (!__atomic_compare_exchange_n(&file->twin_fd, &none, fd, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        close(fd);
+    }
+    return 0;
 }
 
 /* File systems of this machine's own disks and memory, where a write into the page cache waits at most for a
@@ -88,12 +98,18 @@ static void find_file_system(struct posix_file *file, mode_t mode) {
 
 /* What O_DIRECT asks for. Kernels before 6.1 do not tell: then the usual block of 512 bytes, and the kernel's
  * own EINVAL where that was not enough. */
-static void find_alignment(struct posix_file *file) {
+static void find_alignment(struct posix_file *file, mode_t mode) {
+    int sector = 0;
+
     file->mem_align = file->offset_align = 1;
     if (!file->is_direct) {
         return;
     }
     file->mem_align = file->offset_align = 512;
+    if (S_ISBLK(mode) && ioctl(file->fd, BLKSSZGET, &sector) == 0 && sector > 512 &&
+        (sector & (sector - 1)) == 0) {
+        file->offset_align = (uint32_t)sector;
+    }
 #ifdef STATX_DIOALIGN
     struct statx sx;
 
@@ -158,7 +174,7 @@ static void describe_file(struct posix_file *file, const struct stat *st, int fl
     file->is_direct = (flags & O_DIRECT) != 0;
     file->is_write_through = (flags & (O_SYNC | O_DSYNC)) != 0;
     find_file_system(file, st->st_mode);
-    find_alignment(file);
+    find_alignment(file, st->st_mode);
 }
 
 static bool is_usable_kind(mode_t mode) {

@@ -197,7 +197,7 @@ void setting_free(struct setting *s) {
 
 /* ---- posting, polling, notifying ---- */
 
-#define FAST 20000 /* repetitions of a call that takes nanoseconds */
+#define FAST 5000 /* repetitions of a call that takes nanoseconds: short samples are seldom interrupted */
 
 static double per(uint64_t begin, double count) {
     return (double)(bench_now_ns() - begin) / count;
@@ -285,11 +285,11 @@ static double sample_make_one(struct setting *s) {
 }
 
 static double sample_make_scattered(struct setting *s) {
-    return make_of(s, s->indices, SCATTER, 50);
+    return make_of(s, s->indices, SCATTER, 5);
 }
 
 static double sample_make_all(struct setting *s) {
-    return make_of(s, NULL, MANY, 2);
+    return make_of(s, NULL, MANY, 1);
 }
 
 static double create_of(struct nixl_agent *agent, const char *peer, const struct nixl_desc *descs,
@@ -312,19 +312,19 @@ static double sample_create_one(struct setting *s) {
 }
 
 static double sample_create_many(struct setting *s) {
-    return create_of(s->one, s->peer, s->row, SCATTER, 50);
+    return create_of(s->one, s->peer, s->row, SCATTER, 5);
 }
 
 static double sample_create_scattered(struct setting *s) {
-    return create_of(s->one, s->peer, s->scatter, SCATTER, 50);
+    return create_of(s->one, s->peer, s->scatter, SCATTER, 5);
 }
 
 static double sample_create_sorted(struct setting *s) {
-    return create_of(s->cells, "cells", s->row, REGIONS, 10);
+    return create_of(s->cells, "cells", s->row, REGIONS, 1);
 }
 
 static double sample_create_shuffled(struct setting *s) {
-    return create_of(s->cells, "cells", s->shuffled, REGIONS, 10);
+    return create_of(s->cells, "cells", s->shuffled, REGIONS, 1);
 }
 
 /* ---- preparing lists ---- */
@@ -344,15 +344,15 @@ static double prepare_of(struct nixl_agent *agent, const struct nixl_desc *descs
 }
 
 static double sample_prepare_one_region(struct setting *s) {
-    return prepare_of(s->one, s->row, MANY, 5);
+    return prepare_of(s->one, s->row, MANY, 2);
 }
 
 static double sample_prepare_sorted(struct setting *s) {
-    return prepare_of(s->cells, s->row, REGIONS, 10);
+    return prepare_of(s->cells, s->row, REGIONS, 1);
 }
 
 static double sample_prepare_shuffled(struct setting *s) {
-    return prepare_of(s->cells, s->shuffled, REGIONS, 10);
+    return prepare_of(s->cells, s->shuffled, REGIONS, 1);
 }
 
 /* ---- registering ---- */

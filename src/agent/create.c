@@ -7,13 +7,6 @@
 
 #define FORMS_TRANSFER ((1u << NIXL_FORM_PLAIN) | (1u << NIXL_FORM_STRIDED))
 
-/* One side's blocks while two lists are walked. */
-struct source {
-    const struct region_set *set;
-    const struct nixl_list *list;
-    struct region_hint hint;
-};
-
 static nixl_status_t lengths_differ(size_t index, const struct nixl_desc *local,
                                     const struct nixl_desc *remote) {
     return fail_at(NIXL_ERR_INVALID_PARAM, index,
@@ -39,17 +32,6 @@ static nixl_status_t lists_agree(const struct nixl_list *local, const struct nix
     return NIXL_SUCCESS;
 }
 
-/* The region of a block on one side; NULL when none with that backend holds it. */
-static inline struct region *source_region(struct source *source, const struct nixl_desc *desc,
-                                           uint32_t bit) {
-    struct region *region = source->hint.last;
-
-    if (region != NULL && region_holds(region, desc)) {
-        return region;
-    }
-    return region_set_cover(source->set, source->list->mem, desc, bit, &source->hint);
-}
-
 enum create_result {
     CREATE_OK,
     CREATE_UNCOVERED,
@@ -57,47 +39,72 @@ enum create_result {
     CREATE_NO_MEMORY
 };
 
-static inline enum create_result create_pair(struct build *build, struct source *local, struct source *remote,
-                                             uint32_t bit, const struct nixl_desc *l,
-                                             const struct nixl_desc *r, uint32_t index) {
-    struct pair pair = {.local = l->addr, .remote = r->addr, .len = l->len, .index = index, .count = 1};
+/* One plain list while it is walked. */
+struct source {
+    struct region_walk walk;
+    const unsigned char *items;
+    size_t step, count;
+};
 
-    pair.local_region = source_region(local, l, bit);
-    pair.remote_region = source_region(remote, r, bit);
-    if (pair.local_region == NULL || pair.remote_region == NULL) {
-        return CREATE_UNCOVERED;
-    }
-    return build_pair(build, &pair) ? CREATE_OK : CREATE_NO_MEMORY;
+static void source_begin(struct source *source, const struct region_set *set, const struct nixl_list *list,
+                         uint32_t bit) {
+    source->walk.set = set;
+    source->walk.mem = list->mem;
+    source->walk.want = bit;
+    source->walk.hint = (struct region_hint){0};
+    source->walk.next_miss = 0;
+    source->walk.misses = 0;
+    source->walk.ahead_first = 0;
+    source->walk.ahead_count = 0;
+    source->items = list->items;
+    source->step = list_item_bytes(list);
+    source->count = list->count;
 }
 
-/* Two plain lists. */
+/* The region of a block; NULL when none with that backend holds it. */
+static inline struct region *source_region(struct source *source, const struct nixl_desc *desc,
+                                           size_t index) {
+    struct region *region = source->walk.hint.last;
+
+    if (region != NULL && region_holds(region, desc)) {
+        return region;
+    }
+    return region_walk_find(&source->walk, desc, source->items, source->step, index, source->count);
+}
+
+/* Two plain lists of equal count. */
 static enum create_result create_plain(struct build *build, struct source *local, struct source *remote,
                                        uint64_t *total) {
-    uint32_t bit = 1u << build->backend->slot;
-    const unsigned char *at_local = local->list->items;
-    const unsigned char *at_remote = remote->list->items;
-    size_t step_local = list_item_bytes(local->list);
-    size_t step_remote = list_item_bytes(remote->list);
+    size_t count = local->count;
     uint64_t bytes = 0;
     uint64_t carry = 0;
     struct nixl_desc l;
     struct nixl_desc r;
 
-    for (size_t i = 0; i < local->list->count; i++) {
-        enum create_result result;
+    for (size_t i = 0; i < count; i++) {
+        struct pair pair;
 
-        memcpy(&l, at_local, sizeof l);
-        memcpy(&r, at_remote, sizeof r);
-        at_local += step_local;
-        at_remote += step_remote;
+        memcpy(&l, local->items + i * local->step, sizeof l);
+        memcpy(&r, remote->items + i * remote->step, sizeof r);
         if (l.len != r.len) {
             return CREATE_INVALID;
         }
         bytes += l.len;
         carry |= (uint64_t)(bytes < l.len);
-        result = create_pair(build, local, remote, bit, &l, &r, (uint32_t)i);
-        if (result != CREATE_OK) {
-            return result;
+        pair = (struct pair){
+            .local = l.addr,
+            .remote = r.addr,
+            .len = l.len,
+            .local_region = source_region(local, &l, i),
+            .remote_region = source_region(remote, &r, i),
+            .index = (uint32_t)i,
+            .count = 1,
+        };
+        if (pair.local_region == NULL || pair.remote_region == NULL) {
+            return CREATE_UNCOVERED;
+        }
+        if (!build_pair(build, &pair)) {
+            return CREATE_NO_MEMORY;
         }
     }
     *total = bytes;
@@ -105,20 +112,34 @@ static enum create_result create_plain(struct build *build, struct source *local
 }
 
 /* Lists of any form, checked already. */
-static enum create_result create_any(struct build *build, struct source *local, struct source *remote) {
+static enum create_result create_any(struct build *build, const struct region_set *sets[2],
+                                     const struct nixl_list *local, const struct nixl_list *remote) {
     uint32_t bit = 1u << build->backend->slot;
+    struct region_hint hint_local = {0};
+    struct region_hint hint_remote = {0};
     struct list_reader at_local;
     struct list_reader at_remote;
     struct nixl_desc l;
     struct nixl_desc r;
 
-    list_begin(&at_local, local->list);
-    list_begin(&at_remote, remote->list);
+    list_begin(&at_local, local);
+    list_begin(&at_remote, remote);
     for (uint32_t i = 0; list_next(&at_local, &l) && list_next(&at_remote, &r); i++) {
-        enum create_result result = create_pair(build, local, remote, bit, &l, &r, i);
+        struct pair pair = {
+            .local = l.addr,
+            .remote = r.addr,
+            .len = l.len,
+            .local_region = region_set_cover(sets[0], local->mem, &l, bit, &hint_local),
+            .remote_region = region_set_cover(sets[1], remote->mem, &r, bit, &hint_remote),
+            .index = i,
+            .count = 1,
+        };
 
-        if (result != CREATE_OK) {
-            return result;
+        if (pair.local_region == NULL || pair.remote_region == NULL) {
+            return CREATE_UNCOVERED;
+        }
+        if (!build_pair(build, &pair)) {
+            return CREATE_NO_MEMORY;
         }
     }
     return CREATE_OK;
@@ -219,12 +240,17 @@ static nixl_status_t create_fail(struct creation *creation, nixl_status_t status
 static enum create_result create_with(struct build *build, struct nixl_agent *agent,
                                       struct nixl_backend *backend, struct peer *peer,
                                       const struct creation *creation, struct recipe *recipe) {
-    struct source l = {.set = &agent->regions, .list = creation->local};
-    struct source r = {.set = peer != NULL ? &peer->regions : &agent->regions, .list = creation->remote};
+    const struct region_set *sets[2] = {&agent->regions, peer != NULL ? &peer->regions : &agent->regions};
+    struct source l;
+    struct source r;
 
     build_begin(build, agent, backend, peer, creation->blocks, recipe->options->custom_len);
-    return creation->is_checked ? create_any(build, &l, &r)
-                                : create_plain(build, &l, &r, &recipe->total_bytes);
+    if (creation->is_checked) {
+        return create_any(build, sets, creation->local, creation->remote);
+    }
+    source_begin(&l, sets[0], creation->local, 1u << backend->slot);
+    source_begin(&r, sets[1], creation->remote, 1u << backend->slot);
+    return create_plain(build, &l, &r, &recipe->total_bytes);
 }
 
 /* Tries the backends in order; tables held. */
@@ -267,13 +293,14 @@ static nixl_status_t create_try(struct build *build, struct nixl_agent *agent, s
 /* Finds the peer; NULL with SUCCESS is this agent itself. Tables held. */
 static nixl_status_t create_peer(struct nixl_agent *agent, const char *name, struct creation *creation,
                                  struct peer **peer) {
+    size_t len = strlen(name);
     char words[160];
 
     *peer = NULL;
-    if (strcmp(name, agent->name) == 0) {
+    if (len == agent->name_len && memcmp(name, agent->name, len) == 0) {
         return NIXL_SUCCESS;
     }
-    *peer = peer_find(agent, name, strlen(name));
+    *peer = peer_find(agent, name, len);
     if (*peer != NULL) {
         return NIXL_SUCCESS;
     }

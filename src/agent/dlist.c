@@ -14,12 +14,11 @@
 
 /* A view in the making. `open` is the run that the next block may continue. */
 struct draft {
-    const struct region_set *set;
-    nixl_mem_t mem;
-    uint32_t want;   /* backends that each region must have */
+    struct region_walk walk; /* set, kind, backends wanted; the region of the last block */
+    const unsigned char *items;
+    size_t step;
     size_t blocks;   /* of the whole list */
     uint32_t common; /* backends that all regions so far have */
-    struct region_hint hint;
 
     struct dlist_run open;
     uint64_t limit; /* last address at which a block of its length fits into its region */
@@ -120,7 +119,7 @@ static inline bool draft_continues(const struct draft *draft, const struct nixl_
 }
 
 /* A block that does not continue a run of two or more. */
-static inline enum draft_result draft_block(struct draft *draft, const struct nixl_desc *desc) {
+static inline enum draft_result draft_block(struct draft *draft, const struct nixl_desc *desc, size_t index) {
     struct dlist_run *open = &draft->open;
     struct region *region;
     uint64_t first;
@@ -132,9 +131,12 @@ static inline enum draft_result draft_block(struct draft *draft, const struct ni
         open->count = 2;
         return DRAFT_OK;
     }
-    region = draft->hint.last;
+    region = draft->walk.hint.last;
     if (region == NULL || !region_holds(region, desc)) {
-        region = region_set_cover(draft->set, draft->mem, desc, draft->want, &draft->hint);
+        region = draft->items != NULL
+                     ? region_walk_find(&draft->walk, desc, draft->items, draft->step, index, draft->blocks)
+                     : region_set_cover(draft->walk.set, draft->walk.mem, desc, draft->walk.want,
+                                        &draft->walk.hint);
         if (region == NULL) {
             return DRAFT_UNCOVERED;
         }
@@ -149,34 +151,36 @@ static inline enum draft_result draft_block(struct draft *draft, const struct ni
 }
 
 static enum draft_result draft_plain(struct draft *draft, const struct nixl_list *list, size_t *bad) {
-    const unsigned char *begin = list->items;
-    size_t step = list_item_bytes(list);
-    const unsigned char *end = begin + list->count * step;
     struct dlist_run *open = &draft->open;
+    size_t count = list->count;
+    size_t step = list_item_bytes(list);
     struct nixl_desc desc;
 
-    for (const unsigned char *at = begin; at != end;) {
+    draft->items = list->items;
+    draft->step = step;
+    for (size_t i = 0; i < count;) {
+        const unsigned char *at = draft->items + i * step;
         enum draft_result result;
 
         memcpy(&desc, at, sizeof desc);
-        result = draft_block(draft, &desc);
+        result = draft_block(draft, &desc, i);
         if (result != DRAFT_OK) {
-            *bad = (size_t)(at - begin) / step;
+            *bad = i;
             return result;
         }
-        at += step;
+        i++;
         if (open->count > 1) {
             uint64_t next = open->addr + open->count * open->stride;
             uint64_t stride = open->stride;
-            uint64_t more = 0;
+            size_t begin = i;
 
-            for (; at != end; at += step, next += stride, more++) {
+            for (at += step; i < count; i++, at += step, next += stride) {
                 memcpy(&desc, at, sizeof desc);
                 if (!draft_continues(draft, &desc, next)) {
                     break;
                 }
             }
-            open->count += more;
+            open->count += i - begin;
         }
     }
     return DRAFT_OK;
@@ -187,7 +191,8 @@ static bool draft_item(struct draft *draft, const struct nixl_strided_desc *item
     uint64_t extent = (item->count - 1) * item->stride + item->len;
     struct nixl_desc whole = {item->addr, extent, item->dev};
     struct nixl_desc desc = {item->addr, item->len, item->dev};
-    struct region *region = region_set_cover(draft->set, draft->mem, &whole, draft->want, &draft->hint);
+    struct region *region =
+        region_set_cover(draft->walk.set, draft->walk.mem, &whole, draft->walk.want, &draft->walk.hint);
     uint64_t first = draft->open.first + draft->open.count;
 
     if (region == NULL || item->count < 2 || item->stride == 0 || !draft_close_run(draft)) {
@@ -220,7 +225,7 @@ static enum draft_result draft_strided(struct draft *draft, const struct nixl_li
             if (open->count > 1 && draft_continues(draft, &desc, open->addr + open->count * open->stride)) {
                 open->count++;
             } else {
-                result = draft_block(draft, &desc);
+                result = draft_block(draft, &desc, index);
             }
             if (result != DRAFT_OK) {
                 *bad = index;
@@ -235,9 +240,7 @@ static enum draft_result draft_strided(struct draft *draft, const struct nixl_li
 static enum draft_result view_make(const struct region_set *set, const struct nixl_list *list, size_t blocks,
                                    uint32_t want, struct dlist_view *view, uint64_t *bytes, size_t *bad) {
     struct draft draft = {
-        .set = set,
-        .mem = list->mem,
-        .want = want,
+        .walk = {.set = set, .mem = list->mem, .want = want},
         .blocks = blocks,
         .common = UINT32_MAX,
     };

@@ -22,6 +22,9 @@
  *   refused while an active request uses it. A remote region's keys are closed with its last reference.
  *   A peer has `users` (its place in the table, and requests): keys and connection are closed when the last goes; and
  *   `refs` (users as one, and prepared lists): the struct is freed when the last goes.
+ *
+ * BREAK_n, here and in src/wire, takes the guard against fault n out: tests/faults-of-the-reference show with it that
+ * they would notice.
  */
 #ifndef AGENT_INTERNAL_H
 #define AGENT_INTERNAL_H
@@ -151,10 +154,15 @@ struct region_hint {
 
 /* Whether a block lies in a region. No branches within: in a scattered list none of them could be foretold. */
 static inline bool region_holds(const struct region *region, const struct nixl_desc *desc) {
+#ifndef BREAK_5
     uint64_t offset = desc->addr - region->addr;
 
     return (desc->dev == region->dev) & (desc->addr >= region->addr) & (offset <= region->len) &
            (desc->len <= region->len - offset);
+#else
+    return desc->dev == region->dev && desc->addr >= region->addr &&
+           desc->addr + desc->len <= region->addr + region->len;
+#endif
 }
 
 struct region *region_new(nixl_mem_t mem, const struct nixl_desc *desc,
@@ -178,7 +186,11 @@ void region_set_add(struct region_set *set, nixl_mem_t mem, struct region **regi
 void region_set_remove(struct region_set *set, struct region *region);
 /* The region of an id, NULL when it is gone. O(1). */
 static inline struct region *region_set_get(const struct region_set *set, struct region_id id) {
-    if (id.slot < set->slot_count && set->slots[id.slot].generation == id.generation) {
+    if (id.slot < set->slot_count
+#ifndef BREAK_1
+        && set->slots[id.slot].generation == id.generation
+#endif
+    ) {
         return set->slots[id.slot].region;
     }
     return NULL;
@@ -187,6 +199,27 @@ static inline struct region *region_set_get(const struct region_set *set, struct
  * need addr within [start, end]. Unbounded regions hold everything from their addr on. */
 struct region *region_set_cover(const struct region_set *set, nixl_mem_t mem, const struct nixl_desc *desc,
                                 uint32_t want, struct region_hint *hint);
+/*
+ * The regions of a plain list's blocks, one after the other. When many blocks in a row lie each in another region and those are
+ * not in order, several are looked up at once. Begin with set, mem and want, the rest zeros. Valid while the tables stay locked.
+ */
+#define REGION_AHEAD 16
+#define REGION_AHEAD_AFTER 4
+struct region_walk {
+    const struct region_set *set;
+    nixl_mem_t mem;
+    uint32_t want; /* backends that each region must have */
+    struct region_hint hint;
+    size_t next_miss; /* index at which the next block would be another miss in a row */
+    unsigned misses;
+    size_t ahead_first, ahead_count; /* blocks that are looked up already */
+    struct region *ahead[REGION_AHEAD];
+};
+
+/* The region of block `index` of `count`, `step` bytes apart from `items` on; it does not lie in hint.last. */
+struct region *region_walk_find(struct region_walk *walk, const struct nixl_desc *desc, const unsigned char *items,
+                                size_t step, size_t index, size_t count);
+
 /* A region equal in addr, len (0 as unbounded for storage kinds) and dev with mark 0 that has some of `want` (0: any). */
 struct region *region_set_exact(const struct region_set *set, nixl_mem_t mem, const struct nixl_desc *desc,
                                 uint32_t want);

@@ -204,18 +204,13 @@ static struct region *cover_back(const struct region_index *index, struct place 
     }
 }
 
-struct region *region_set_cover(const struct region_set *set, nixl_mem_t mem, const struct nixl_desc *desc,
-                                uint32_t want, struct region_hint *hint) {
-    const struct region_index *index = set->kinds[mem];
-    struct region *region = hint->last;
-    const struct region_chunk *chunk;
-    struct place place;
+/* The next region in order, if it holds the block: lists often go through the regions one by one. One branch, for those
+ * that do not. */
+static inline struct region *cover_next(const struct nixl_desc *desc, uint32_t want,
+                                        struct region_hint *hint) {
+    const struct region_chunk *chunk = hint->chunk;
+    struct region *region;
 
-    if (region != NULL && region_holds(region, desc) && (region->backends & want) == want) {
-        return region;
-    }
-    /* The next region in order: lists often go through the regions one by one. One branch, for those that do not. */
-    chunk = hint->chunk;
     if (chunk != NULL && hint->at + 2 < chunk->count &&
         ((chunk->addr[hint->at + 1] <= desc->addr) & (desc->addr < chunk->addr[hint->at + 2]))) {
         region = chunk->region[hint->at + 1];
@@ -225,6 +220,16 @@ struct region *region_set_cover(const struct region_set *set, nixl_mem_t mem, co
             return region;
         }
     }
+    return NULL;
+}
+
+/* By the search. */
+static struct region *cover_search(const struct region_index *index, const struct nixl_desc *desc,
+                                   uint32_t want, struct region_hint *hint) {
+    const struct region_chunk *chunk;
+    struct region *region;
+    struct place place;
+
     if (!place_find(index, desc->dev, desc->addr, &place)) {
         return NULL;
     }
@@ -239,6 +244,73 @@ struct region *region_set_cover(const struct region_set *set, nixl_mem_t mem, co
     }
     *hint = (struct region_hint){.last = region, .chunk = chunk, .at = place.at};
     return region;
+}
+
+struct region *region_set_cover(const struct region_set *set, nixl_mem_t mem, const struct nixl_desc *desc,
+                                uint32_t want, struct region_hint *hint) {
+    struct region *region = hint->last;
+
+    if (region != NULL && region_holds(region, desc) && (region->backends & want) == want) {
+        return region;
+    }
+    region = cover_next(desc, want, hint);
+    return region != NULL ? region : cover_search(set->kinds[mem], desc, want, hint);
+}
+
+/*
+ * Looks several blocks up side by side. Each search is a chain of loads that wait for one another, but the chains of
+ * different blocks do not, so the processor runs them together.
+ */
+static void cover_many(const struct region_index *index, const unsigned char *items, size_t step,
+                       size_t count, uint32_t want, struct region **found) {
+    struct nixl_desc descs[REGION_AHEAD];
+    const struct region_chunk *chunks[REGION_AHEAD];
+
+    for (size_t i = 0; i < count; i++) {
+        memcpy(&descs[i], items + i * step, sizeof descs[i]);
+        chunks[i] = index->chunks[chunk_find(index, descs[i].dev, descs[i].addr)];
+    }
+    for (size_t i = 0; i < count; i++) {
+        bool one_dev = index->one_dev && chunks[i]->dev[0] == descs[i].dev;
+
+        found[i] = chunks[i]->region[entry_find(chunks[i], one_dev, descs[i].dev, descs[i].addr)];
+        __builtin_prefetch(found[i]);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!region_holds(found[i], &descs[i]) || (found[i]->backends & want) != want) {
+            struct region_hint hint = {0};
+
+            found[i] = cover_search(index, &descs[i], want, &hint);
+        }
+    }
+}
+
+struct region *region_walk_find(struct region_walk *walk, const struct nixl_desc *desc,
+                                const unsigned char *items, size_t step, size_t index, size_t count) {
+    const struct region_index *regions = walk->set->kinds[walk->mem];
+    struct region *region;
+
+    if (index - walk->ahead_first < walk->ahead_count) {
+        region = walk->ahead[index - walk->ahead_first];
+        walk->hint = (struct region_hint){.last = region};
+        walk->next_miss = index + 1;
+        return region;
+    }
+    region = cover_next(desc, walk->want, &walk->hint);
+    if (region != NULL) {
+        walk->misses = 0;
+        return region;
+    }
+    walk->misses = index == walk->next_miss ? walk->misses + 1 : 0;
+    walk->next_miss = index + 1;
+    if (walk->misses < REGION_AHEAD_AFTER || regions == NULL || regions->count == 0) {
+        return cover_search(regions, desc, walk->want, &walk->hint);
+    }
+    walk->ahead_first = index;
+    walk->ahead_count = count - index < REGION_AHEAD ? count - index : REGION_AHEAD;
+    cover_many(regions, items + index * step, step, walk->ahead_count, walk->want, walk->ahead);
+    walk->hint = (struct region_hint){.last = walk->ahead[0]};
+    return walk->ahead[0];
 }
 
 struct region *region_set_exact(const struct region_set *set, nixl_mem_t mem, const struct nixl_desc *desc,

@@ -60,8 +60,12 @@ static int32_t failure_take(struct nixl_xfer *xfer, const struct nixl_failure *g
     size_t used = 0;
 
     memcpy(&failure, given, given->size < sizeof failure ? given->size : sizeof failure);
-    status =
-        failure.status < 0 && failure.status >= NIXL_ERR_NO_TELEMETRY ? failure.status : NIXL_ERR_BACKEND;
+    status = failure.status;
+#ifndef BREAK_12
+    if (status >= 0 || status < NIXL_ERR_NO_TELEMETRY) {
+        status = NIXL_ERR_BACKEND;
+    }
+#endif
     index = blame(xfer, &failure, place, sizeof place);
     if (failure.os_error != 0) {
         char reason[64];
@@ -323,6 +327,9 @@ void xfer_fail_peer(struct nixl_agent *agent, struct peer *peer, const char *wor
 
     /* A post sets its state, then reads is_gone; the caller has set is_gone, we read states: one of us sees the other. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
+#ifdef BREAK_3
+    return;
+#endif
     (void)each_active(agent, look_peer, &failure);
 }
 

@@ -202,6 +202,9 @@ static nixl_status_t decide(struct load *load) {
     }
     if (old == NULL) {
         load->action = LOAD_NEW;
+#ifdef BREAK_8
+        return NIXL_SUCCESS;
+#endif
         return load->offered != 0
                    ? NIXL_SUCCESS
                    : fail(NIXL_ERR_NOT_FOUND, "the blob has no connection, and none is known of the "
@@ -232,11 +235,13 @@ static nixl_status_t rows_check(struct load *load) {
         load->new_count != 0) {
         return stale(load);
     }
+#ifndef BREAK_8
     if (load->offered == 0 && load->row_count == 0 &&
         (!blob->has_trailer || blob->trailer.kind == WIRE_BLOB_PARTIAL)) {
         return fail(NIXL_ERR_NOT_FOUND,
                     "the blob has neither a connection nor a region that this agent could use");
     }
+#endif
     return NIXL_SUCCESS;
 }
 
@@ -380,7 +385,9 @@ static nixl_status_t load_into(struct load *load) {
     }
     rows_unmark(load);
     if (status != NIXL_SUCCESS) {
+#ifndef BREAK_7
         stage_undo(load);
+#endif
         return status;
     }
     aftermath(load);

@@ -272,11 +272,14 @@ static nixl_status_t make(struct nixl_agent *agent, nixl_xfer_op_t op, const str
         uint32_t mask;
 
         tables_search(agent);
+#ifndef BREAK_1
         if (remote->peer != NULL && __atomic_load_n(&remote->peer->is_gone, __ATOMIC_RELAXED)) {
             status =
                 fail(NIXL_ERR_NOT_FOUND, "peer \"%.64s\" was removed or replaced since the list was prepared",
                      remote->peer->name);
-        } else {
+        } else
+#endif
+        {
             mask = view_backends(local) & view_backends(remote) & build_reachers(agent, remote->peer);
             mask &= (hints != 0 ? hints : UINT32_MAX) & ~tried;
             if (mask == 0) {

@@ -203,7 +203,11 @@ static nixl_status_t send_self(struct nixl_agent *agent, uint32_t hints, const v
 static nixl_status_t send_peer(struct nixl_agent *agent, struct peer *peer,
                                const struct nixl_options *options, uint32_t hints, const void *msg,
                                size_t len) {
+#ifndef BREAK_15
     struct nixl_backend *backend = hints == 0 ? __atomic_load_n(&peer->notifier, __ATOMIC_ACQUIRE) : NULL;
+#else
+    struct nixl_backend *backend = __atomic_load_n(&peer->notifier, __ATOMIC_ACQUIRE);
+#endif
     unsigned mark = backend_mark();
     nixl_status_t status;
 

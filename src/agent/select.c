@@ -45,6 +45,9 @@ nixl_status_t select_hints(struct nixl_agent *agent, const struct nixl_options *
 
 /* Cheaper first; of equals the one created first. */
 static bool stands_before(const struct nixl_backend *a, const struct nixl_backend *b) {
+#ifdef BREAK_6 /* as in a set of pointers */
+    return (uintptr_t)a < (uintptr_t)b;
+#endif
     if (a->instance.rank != b->instance.rank) {
         return a->instance.rank < b->instance.rank;
     }
@@ -57,6 +60,9 @@ unsigned select_order(struct nixl_agent *agent, const struct nixl_options *optio
     const struct nixl_options *full = options_view(options, &storage);
     unsigned count = 0;
 
+#ifdef BREAK_6
+    full = &options_default; /* in a set, hints have no order */
+#endif
     for (size_t i = 0; i < full->backend_count; i++) {
         struct nixl_backend *backend = full->backends[i];
 

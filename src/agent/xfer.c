@@ -203,6 +203,11 @@ static inline int32_t post_enter(struct nixl_xfer *xfer) {
     if (__builtin_expect(xfer_is_active(state), 0)) {
         return state;
     }
+#ifdef BREAK_11 /* a look and a store with a moment between them */
+    sched_yield();
+    xfer->state = XFER_POSTING;
+    return state;
+#endif
     /* Before local_changes, is_gone and turn are read: a deregistration, a removal or a cancel either sees this or is seen
      * here. */
     if (__builtin_expect(!__atomic_compare_exchange_n(&xfer->state, &state, XFER_POSTING, false,
@@ -320,6 +325,9 @@ static inline __attribute__((always_inline)) nixl_status_t post(struct nixl_xfer
     uint32_t words_given;
     int32_t prior;
 
+#ifdef BREAK_2 /* the guard is the order: of a request in flight nothing is changed */
+    xfer->start_ns = clock_now_ns();
+#endif
     prior = post_enter(xfer);
     if (__builtin_expect(xfer_is_active(prior), 0)) {
         return fail(NIXL_ERR_REPOST_ACTIVE, "post: the request is in flight: wait for it or cancel it first");

@@ -66,7 +66,11 @@ bool wire_read_field(struct wire_reader *reader, const char *tag, size_t tag_len
     }
     left -= WIRE_FIELD_EXTRA;
     len = wire_get_u64(at + tag_len);
+#ifndef BREAK_10
     if (len > left) {
+#else
+    if (reader->at + tag_len + WIRE_FIELD_EXTRA + len > reader->len) {
+#endif
         return wire_refuse(reader, "a field is longer than the bytes that are left");
     }
     *payload = bytes_view(at + tag_len + sizeof(uint64_t), (size_t)len);

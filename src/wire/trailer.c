@@ -61,9 +61,11 @@ static bool read_digits(struct wire_reader *reader, struct bytes_view *digits) {
         return wire_refuse(&start, "its trailer lacks the end mark");
     }
     trailer_crc_digits(crc, reader->data, (size_t)(digits->data - reader->data) + digits->len);
+#ifndef BREAK_10
     if (memcmp(end, crc, TRAILER_CRC_LEN) != 0) {
         return wire_refuse(&start, "its checksum is wrong: bytes were damaged on the way");
     }
+#endif
     return true;
 }
 

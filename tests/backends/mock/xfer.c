@@ -282,6 +282,11 @@ nixl_status_t mock_post(void *self, struct nixl_request *request) {
 
     pthread_mutex_lock(&mock_lock);
     mock->counts.posts++;
+    if (r->is_active) {
+        status = mock->host->fail(mock->host->ctx, NIXL_ERR_BACKEND, "posted while it is in flight");
+        pthread_mutex_unlock(&mock_lock);
+        return status;
+    }
     r->request = request;
     r->run = 0;
     r->block = r->offset = r->moved = 0;

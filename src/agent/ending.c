@@ -281,7 +281,8 @@ static uint64_t each_active(struct nixl_agent *agent, xfer_look_fn look, void *c
     while (xfer != NULL) {
         struct nixl_xfer *next;
 
-        if (xfer_is_active(xfer_state(xfer))) {
+        /* A post sets its state, then reads is_gone; who sets is_gone then reads states: one of the two sees the other. */
+        if (xfer_is_active(__atomic_load_n(&xfer->state, __ATOMIC_SEQ_CST))) {
             uint64_t at;
 
             xfer->pins++;
@@ -325,8 +326,6 @@ static uint64_t look_peer(struct nixl_xfer *xfer, void *ctx) {
 void xfer_fail_peer(struct nixl_agent *agent, struct peer *peer, const char *words) {
     struct peer_failure failure = {peer, words};
 
-    /* A post sets its state, then reads is_gone; the caller has set is_gone, we read states: one of us sees the other. */
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
 #ifdef BREAK_3
     return;
 #endif

@@ -80,7 +80,7 @@ void peer_retire(struct peer *peer) {
     if (__atomic_load_n(&agent->last_found, __ATOMIC_RELAXED) == peer) {
         __atomic_store_n(&agent->last_found, NULL, __ATOMIC_RELAXED);
     }
-    __atomic_store_n(&peer->is_gone, true, __ATOMIC_RELEASE);
+    __atomic_store_n(&peer->is_gone, true, __ATOMIC_SEQ_CST);
 }
 
 /* ---- the end of one ---- */

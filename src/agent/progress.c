@@ -160,9 +160,9 @@ static bool arm_all(struct nixl_agent *agent, uint64_t *until_ns) {
 }
 
 void progress_wake(struct nixl_agent *agent) {
-    /* What the caller has stored before is seen by a sleeper that is not seen here. */
-    __atomic_thread_fence(__ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&agent->progress.sleepers, __ATOMIC_SEQ_CST) != 0) {
+    /* Both sides change the word, so one comes after the other: a sleeper that is not seen here sees what the caller has
+     * stored before. */
+    if (__atomic_fetch_add(&agent->progress.sleepers, 0, __ATOMIC_SEQ_CST) != 0) {
         fd_signal(agent->progress.wake_fd);
     }
 }
@@ -179,7 +179,7 @@ static bool thread_is_needed(const struct progress *progress) {
 
 /* Callers poll: stay out of their way, but come at once when one of them goes to sleep. */
 static void thread_away(struct progress *progress) {
-    __atomic_store_n(&progress->sleepers, 1, __ATOMIC_SEQ_CST);
+    (void)__atomic_exchange_n(&progress->sleepers, 1, __ATOMIC_SEQ_CST);
     __atomic_store_n(&progress->is_away, true, __ATOMIC_SEQ_CST);
     if (!thread_stops(progress) && !thread_is_needed(progress)) {
         fd_sleep(progress->wake_fd, clock_now_ns() + AWAY_NS);
@@ -195,7 +195,7 @@ static void thread_sleep(struct nixl_agent *agent) {
     uint64_t until = CLOCK_NEVER;
     uint64_t deadline;
 
-    __atomic_store_n(&progress->sleepers, 1, __ATOMIC_SEQ_CST);
+    (void)__atomic_exchange_n(&progress->sleepers, 1, __ATOMIC_SEQ_CST);
     if (arm_all(agent, &until)) {
         /* Who posts an earlier deadline either sees this time and wakes us, or is seen here. */
         __atomic_store_n(&progress->wake_at_ns, until, __ATOMIC_SEQ_CST);
@@ -352,7 +352,7 @@ bool progress_sleep_begin(struct nixl_agent *agent) {
     if (!lock_try(&agent->progress.sleeping)) {
         return false;
     }
-    __atomic_store_n(&agent->progress.sleepers, 1, __ATOMIC_SEQ_CST);
+    (void)__atomic_exchange_n(&agent->progress.sleepers, 1, __ATOMIC_SEQ_CST);
     return true;
 }
 

@@ -31,6 +31,8 @@ build libjansson-dev   jansson                        pc jansson
 test  python3          Python_3                       cmd python3
 test  python3-pip      pip_for_Python_3               py pip
 test  ca-certificates  certificates_of_the_web        file /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/ca-bundle.pem
+check cargo            cargo                          cmd cargo
+check abigail-tools    abidiff                        cmd abidiff
 check clang            clang                          cmd clang
 check libclang-rt-dev  libFuzzer_and_sanitizers       fuzzer
 check clang-format     clang-format                   cmd clang-format

@@ -17,8 +17,8 @@ verdict() {
     fi
 }
 
-files=$(find include src plugins tools bench examples tests scripts .ci Makefile meson.build meson_options.txt -type f \
-    \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.sh' -o -name '*.py' -o -name 'meson*' -o -name Makefile -o -path .ci/run \) |
+files=$(find include src bindings plugins tools bench examples tests scripts .ci Makefile meson.build meson_options.txt -type f \
+    \( -name '*.[ch]' -o -name '*.cpp' -o -name '*.rs' -o -name '*.sh' -o -name '*.py' -o -name 'meson*' -o -name Makefile -o -path .ci/run \) |
     sort)
 echo '1..5'
 # shellcheck disable=SC2086  # names without blanks, by convention of the tree

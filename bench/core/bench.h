@@ -8,6 +8,7 @@
 
 #include <nixl/nixl.h>
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define MODES 3 /* enum nixl_sync: none, strict, rw */

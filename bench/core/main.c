@@ -36,12 +36,18 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+static bool is_size(const struct row *row) {
+    return strcmp(row->unit, "bytes") == 0;
+}
+
 static struct result row_run(const struct row *row, struct setting *setting, int samples) {
     static double values[SAMPLES_MAX];
     struct result result = {0};
 
     /* The first is for caches, page tables and branch predictors. */
-    if (row->sample(setting) < 0) {
+    if (is_size(row)) {
+        samples = 1;
+    } else if (row->sample(setting) < 0) {
         return result;
     }
     for (int i = 0; i < samples; i++) {
@@ -121,7 +127,8 @@ static int mode_run(int mode, const struct settings *settings, FILE *json, bool 
     for (size_t i = 0; i < row_count; i++) {
         struct result result;
 
-        if (settings->row != NULL && strstr(rows[i].name, settings->row) == NULL) {
+        if ((settings->row != NULL && strstr(rows[i].name, settings->row) == NULL) ||
+            (is_size(&rows[i]) && mode != 0)) {
             continue;
         }
         result = row_run(&rows[i], setting, settings->samples);

@@ -6,6 +6,7 @@
  * The reference's figures were measured on a 2-core x86-64 virtual machine with a no-op backend in the same manner.
  */
 #include "bench.h"
+#include "sizes.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -570,6 +571,15 @@ const struct row rows[] = {
      "one region came since"},
     {"blob load, 50000 regions", "us", {7500, 0, 0}, sample_blob_load, "of a peer not known before"},
     {"blob load again, 50000 regions", "us", {0, 0, 0}, sample_blob_load_again, "the same blob once more"},
+    {"heap per registered region", "bytes", EACH(0), size_of_region, "of 100,000, with one backend"},
+    {"heap per region of a peer", "bytes", EACH(0), size_of_peer_region, "of 100,000, with one backend"},
+    {"heap per peer", "bytes", EACH(0), size_of_peer, "of 1,000 with a region each"},
+    {"heap per prepared block, a step apart", "bytes", EACH(0), size_of_prepared_step,
+     "of 1,000,000 in one list: one run"},
+    {"heap per prepared block, scattered", "bytes", EACH(0), size_of_prepared_scattered,
+     "of 1,000,000 in one list"},
+    {"heap per request", "bytes", EACH(0), size_of_request, "of one block"},
+    {"heap per scattered block of a request", "bytes", EACH(0), size_of_request_block, "beyond the first"},
 };
 
 const size_t row_count = sizeof rows / sizeof rows[0];

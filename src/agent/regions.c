@@ -577,9 +577,16 @@ static bool row_reserve(struct region_index *index, size_t need) {
 
 /* Where a region belongs: behind all that are not above it. */
 static struct place place_for(const struct region_index *index, const struct region *region) {
+    size_t last = index->chunk_count - 1;
+    const struct region_chunk *tail = index->chunks[last];
     struct place place;
     struct place best;
 
+    /* Behind everything is where lists in order put theirs. */
+    if (key_le(tail->dev[tail->count - 1], tail->addr[tail->count - 1], region->dev, region->addr) &&
+        (tail->addr[tail->count - 1] != region->addr || tail->region[tail->count - 1]->len <= region->len)) {
+        return (struct place){last, tail->count};
+    }
     if (!place_find(index, region->dev, region->addr, &place)) {
         return (struct place){0, 0};
     }

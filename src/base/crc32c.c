@@ -7,9 +7,11 @@
 #include "crc32c.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <nmmintrin.h>
 #elif defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)
 #include <arm_acle.h>
@@ -75,8 +77,23 @@ __attribute__((target("sse4.2"))) static uint32_t crc32c_sse42(uint32_t crc, con
     return ~narrow;
 }
 
+/* Asked by hand and once: __builtin_cpu_supports() needs a symbol of libgcc that other compilers' runtimes lack, and
+ * the instruction behind it takes microseconds in a virtual machine. */
+static bool has_sse42(void) {
+    static int known; /* 0: not asked yet, 1: yes, -1: no; every thread finds the same */
+    int answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
+
+    if (answer == 0) {
+        unsigned eax, ebx, ecx, edx;
+
+        answer = __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_SSE4_2) != 0 ? 1 : -1;
+        __atomic_store_n(&known, answer, __ATOMIC_RELAXED);
+    }
+    return answer > 0;
+}
+
 uint32_t crc32c(uint32_t crc, const void *data, size_t len) {
-    return __builtin_cpu_supports("sse4.2") ? crc32c_sse42(crc, data, len) : crc32c_table(crc, data, len);
+    return has_sse42() ? crc32c_sse42(crc, data, len) : crc32c_table(crc, data, len);
 }
 
 #elif defined(__aarch64__) && defined(__ARM_FEATURE_CRC32)

@@ -9,6 +9,9 @@
 #include "internal.h"
 
 static inline int32_t xfer_state(const struct nixl_xfer *xfer) {
+#ifdef BREAK_11
+    return xfer->state;
+#endif
     return __atomic_load_n(&xfer->state, __ATOMIC_ACQUIRE);
 }
 

@@ -31,7 +31,7 @@ echo '1..4'
 cpp -P bindings/capi/include/nixl/capi.h | grep -o 'nixl_capi_[a-z_]* *(' | tr -d ' (' | sed 's/^nixl_capi_//' |
     sort -u >"$tmp"
 all_named 'each function of libnixl_capi is named' 102
-sed -n '/^class nixlAgent {/,/^private:/p' bindings/cpp/include/nixl.h |
+sed -n '/^class nixlAgent {/,/^ *private:/p' bindings/cpp/include/nixl.h |
     grep -oE '^    (nixl_status_t|void) [a-zA-Z]+\(' | sed 's/.* //; s/(//' | sort -u >"$tmp"
 all_named 'each method of nixlAgent is named' 30
 tr '\n' ' ' <bindings/rust/src/lib.rs | grep -o 'pub use [^;]*;' | grep -oE '\b[A-Z][A-Za-z]+\b' | grep -v '^NIXL' |

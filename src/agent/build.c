@@ -22,12 +22,12 @@ static size_t round_up(size_t n, size_t align) {
 
 /* Offsets within a request's block. */
 struct layout {
-    size_t state, custom, runs, local_regions, remote_held, size;
+    size_t state, custom, runs, local_regions, remote_regions, size;
 };
 
 static bool layout_make(const struct build *build, size_t cap, struct layout *layout) {
-    size_t locals = build->peer != NULL ? 1 : 2;
-    size_t each = sizeof(struct nixl_run) + locals * sizeof(struct region_id) + sizeof(struct region *);
+    size_t locals = build->peer != NULL ? 1 : 2; /* loopback has both sides' there */
+    size_t each = sizeof(struct nixl_run) + 2 * sizeof(struct region_id);
     size_t bytes;
 
     layout->state = round_up(sizeof(struct nixl_xfer), 16);
@@ -37,8 +37,8 @@ static bool layout_make(const struct build *build, size_t cap, struct layout *la
         return false;
     }
     layout->local_regions = layout->runs + cap * sizeof(struct nixl_run);
-    layout->remote_held = layout->local_regions + locals * cap * sizeof(struct region_id);
-    layout->size = layout->remote_held + (build->peer != NULL ? cap * sizeof(struct region *) : 0);
+    layout->remote_regions = layout->local_regions + locals * cap * sizeof(struct region_id);
+    layout->size = layout->runs + cap * each;
     return true;
 }
 
@@ -59,13 +59,14 @@ static bool build_move(struct build *build, size_t cap) {
     block = (unsigned char *)(((uintptr_t)raw + REQUEST_ALIGN - 1) & ~(uintptr_t)(REQUEST_ALIGN - 1));
     memcpy(block + layout.runs, build->runs, build->run_count * sizeof build->runs[0]);
     memcpy(block + layout.local_regions, build->local_regions, build->local_count * sizeof(struct region_id));
-    memcpy(block + layout.remote_held, build->remote_held, build->remote_count * sizeof(struct region *));
+    memcpy(block + layout.remote_regions, build->remote_regions,
+           build->remote_count * sizeof(struct region_id));
     free(build->block);
     build->block = raw;
     build->xfer = (struct nixl_xfer *)block;
     build->runs = (struct nixl_run *)(block + layout.runs);
     build->local_regions = (struct region_id *)(block + layout.local_regions);
-    build->remote_held = (struct region **)(block + layout.remote_held);
+    build->remote_regions = (struct region_id *)(block + layout.remote_regions);
     build->run_cap = cap;
     return true;
 }
@@ -89,7 +90,7 @@ void build_begin(struct build *build, struct nixl_agent *agent, struct nixl_back
     build->xfer = NULL;
     build->runs = build->few_runs;
     build->local_regions = build->few_local;
-    build->remote_held = build->few_remote;
+    build->remote_regions = build->few_remote;
     build->run_count = 0;
     build->run_cap = BUILD_FEW_RUNS;
     build->local_count = 0;
@@ -101,11 +102,7 @@ void build_begin(struct build *build, struct nixl_agent *agent, struct nixl_back
     build->custom_len = custom_len;
 }
 
-/* Gives back the regions. A failed build keeps the tables locked, so no reference is the last. */
 void build_drop(struct build *build) {
-    for (size_t i = 0; i < build->remote_count; i++) {
-        (void)region_unref(build->remote_held[i]);
-    }
     free(build->block);
 }
 
@@ -124,8 +121,7 @@ void build_use_remote(struct build *build, struct region *region) {
         build->local_regions[build->local_count++] = region->id;
     } else {
         build->remote_key = key->handle;
-        region_ref(region);
-        build->remote_held[build->remote_count++] = region;
+        build->remote_regions[build->remote_count++] = region->id;
     }
 }
 
@@ -204,7 +200,7 @@ struct nixl_xfer *build_finish(struct build *build, const struct recipe *recipe)
     xfer->moved_ns = CLOCK_NEVER;
     xfer->local_regions = build->local_regions;
     xfer->local_count = build->local_count;
-    xfer->remote_held = build->remote_held;
+    xfer->remote_regions = build->remote_regions;
     xfer->remote_count = build->remote_count;
     xfer->failure = (struct nixl_failure_info)NIXL_FAILURE_INFO_INIT;
     xfer_enlist(xfer);

@@ -23,8 +23,8 @@ struct build {
     void *block;            /* heap block of the request; NULL while the runs fit on the stack */
     struct nixl_xfer *xfer; /* in it */
     struct nixl_run *runs;
-    struct region_id *local_regions; /* loopback: of both sides */
-    struct region **remote_held;     /* a peer's, each with a reference */
+    struct region_id *local_regions;  /* loopback: of both sides */
+    struct region_id *remote_regions; /* a peer's */
     size_t run_count, run_cap, local_count, remote_count;
     uint64_t block_count;
 
@@ -37,7 +37,7 @@ struct build {
     size_t custom_len;
     struct nixl_run few_runs[BUILD_FEW_RUNS];
     struct region_id few_local[2 * BUILD_FEW_RUNS];
-    struct region *few_remote[BUILD_FEW_RUNS];
+    struct region_id few_remote[BUILD_FEW_RUNS];
 };
 
 /* A pair of blocks, or what several pairs became. */

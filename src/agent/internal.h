@@ -17,14 +17,11 @@
  * three rows only.
  *
  * Lives
- *   A region is in its set's index until deregistered, removed or retired; requests hold references (refs), so the
- *   struct outlives that: they see is_dead. A local region's backend handles are closed at deregistration, which is
- *   refused while an active request uses it. A remote region's keys are closed with its last reference.
+ *   A region is in its set's index until deregistered, removed or retired. Prepared lists and requests know it by id, so they
+ *   notice. A local region's backend handles are closed at deregistration, which is refused while an active request uses it. The
+ *   keys of a peer's region stay open while requests name it (linger.c); views hold references (refs).
  *   A peer has `users` (its place in the table, and requests): keys and connection are closed when the last goes; and
  *   `refs` (users as one, and prepared lists): the struct is freed when the last goes.
- *
- * BREAK_n, here and in src/wire, takes the guard against fault n out: tests/faults-of-the-reference show with it that
- * they would notice.
  */
 #ifndef AGENT_INTERNAL_H
 #define AGENT_INTERNAL_H
@@ -112,10 +109,11 @@ struct region_id {
 
 struct region {
     uint64_t addr, len, dev; /* as registered; len UINT64_MAX for "unbounded" storage */
-    uint32_t refs;           /* atomic: its place in the set, and requests */
+    uint32_t refs;           /* atomic: its place in the set or among the lingering, and views */
     bool is_dead;            /* atomic: no longer in its set */
     uint8_t mem;
     uint8_t mark;      /* scratch of one load (agent->loading) or one deregistration (tables, write) */
+    bool leaves;       /* it is leaving its set (linger_note) */
     uint16_t backends; /* mask of the backends in keys[], fixed at creation */
     struct region_id id;
     struct region_key keys[]; /* one for each bit of `backends`, lowest first */
@@ -246,6 +244,8 @@ struct peer {
     struct nixl_backend *notifier; /* carries notifications to it, NULL for none; atomic */
     struct bytes conns[AGENT_BACKENDS]; /* as loaded, to compare on a reload */
     struct region_set regions;
+    struct lingering *lingering; /* regions that left the set while requests name them, by id (linger.c) */
+    size_t lingering_count, lingering_cap;
     bool has_trailer; /* guarded by agent->loading, as the next four */
     bool is_complete; /* a full blob was loaded: what is not known of complete_generation is not there */
     struct wire_incarnation incarnation;
@@ -265,6 +265,19 @@ static inline uint32_t peer_backends(const struct peer *peer) {
 struct peer *peer_new(struct nixl_agent *agent, const char *name, size_t len);
 /* Keeps the words of its last failure. */
 void peer_words_set(struct peer *peer, const char *text);
+/* A region that left its peer's set while requests named it. */
+struct lingering {
+    struct region_id id;
+    size_t names;          /* how often requests name it; 0: it lingers no more */
+    struct region *region; /* with the reference that the set had */
+};
+
+/* Room for more of them. False without memory. Tables write-held. */
+bool linger_reserve(struct peer *peer, size_t more);
+/* Regions are about to leave the peer's set: those that requests name linger and keep the set's reference. The others are
+ * put first; returns how many. Tables write-held, room reserved. */
+size_t linger_note(struct nixl_agent *agent, struct peer *peer, struct region **leaving, size_t count);
+
 /* Finds a loaded peer; tables must be held. NULL: none. */
 struct peer *peer_find(struct nixl_agent *agent, const char *name, size_t len);
 /* One more user; tables held or already a user. */
@@ -276,6 +289,8 @@ void peer_ref(struct peer *peer);
 void peer_unref(struct peer *peer);
 /* Gives back one reference of a remote region; closes its keys with the last. No table lock held. */
 void peer_region_unref(struct peer *peer, struct region *region);
+/* Closes the keys of a region that nobody holds any more, and frees it. No table lock held. */
+void peer_region_end(struct peer *peer, struct region *region);
 /* Takes a peer out of the table (tables write-held by the caller), marks it gone. The table's use goes to the caller, who then calls
  * xfer_fail_peer() and peer_leave() without the lock. */
 void peer_retire(struct peer *peer);
@@ -407,12 +422,13 @@ struct nixl_xfer {
     uint64_t moved_ns, moved_bytes;        /* atomic: the last time done_bytes was seen to change (stall) */
     uint64_t start_ns, post_ns, end_ns;    /* telemetry */
 
-    /* Local regions are known by id: that they are gone is noticed, their handles are not used then. A peer's regions are held by
-     * reference: their keys must outlive the request. */
+    /* Regions are known by id: that they are gone is noticed, and their handles are not used then. The keys of a peer's regions must
+     * outlive the request all the same: linger.c sees to that. */
     struct region_id *local_regions; /* of this agent; for loopback of both sides */
     size_t local_count;
-    struct region **remote_held; /* of the peer */
+    struct region_id *remote_regions; /* of the peer */
     size_t remote_count;
+    bool names_lingering; /* some of them have left: under the lock of the list */
 
     struct bytes notif; /* grows and is kept */
     struct nixl_xfer *prev, *next; /* agent->xfers, under xfers_lock */
@@ -433,6 +449,9 @@ struct xfer_words {
 /* Puts a new request into its agent's list, and takes it out again. Tables held; not held. */
 void xfer_enlist(struct nixl_xfer *xfer);
 void xfer_delist(struct nixl_xfer *xfer);
+/* Ends what a request that leaves the list named of lingering regions: those that nobody names any more, chained by
+ * keys[0].bytes, are the caller's to close. Lock of the list held. */
+struct region *linger_drop(struct nixl_xfer *xfer);
 /* Gives back what a request that is not enlisted holds, and frees it. The backend's request is closed already. No lock held. */
 void xfer_free(struct nixl_xfer *xfer);
 /* host->complete. */

@@ -261,12 +261,15 @@ static bool commit_reserve(struct load *load) {
 static void commit_regions(struct load *load) {
     struct peer *peer = load->peer;
 
+    size_t free_to_go = linger_note(load->agent, peer, load->drops, load->drop_count);
+
     for (size_t i = 0; i < load->drop_count; i++) {
         region_set_remove(&peer->regions, load->drops[i]);
     }
     if (load->drop_count != 0) {
-        __atomic_fetch_add(&peer->changes, 1, __ATOMIC_RELEASE);
+        __atomic_fetch_add(&peer->changes, 1, __ATOMIC_SEQ_CST);
     }
+    load->drop_count = free_to_go;
     for (unsigned mem = 0; mem < NIXL_MEM_KINDS; mem++) {
         size_t count = 0;
 
@@ -335,7 +338,7 @@ static nixl_status_t commit(struct load *load) {
     }
     tables_change(agent);
     done = is_new ? hash_put(&agent->peers, load->peer->name, load->peer->name_len, load->peer, NULL)
-                  : commit_reserve(load);
+                  : commit_reserve(load) && linger_reserve(load->peer, load->drop_count);
     if (done) {
         commit_regions(load);
         commit_conns(load);

@@ -103,6 +103,10 @@ static void region_end(struct peer *peer, struct region *region, bool locked) {
     region_free(region);
 }
 
+void peer_region_end(struct peer *peer, struct region *region) {
+    region_end(peer, region, false);
+}
+
 void peer_region_unref(struct peer *peer, struct region *region) {
     if (region_unref(region)) {
         region_end(peer, region, false);
@@ -185,6 +189,9 @@ void peer_leave(struct peer *peer) {
         return;
     }
     regions_close(peer);
+    free(peer->lingering);
+    peer->lingering = NULL;
+    peer->lingering_count = 0;
     for (uint32_t rest = peer->backends; rest != 0; rest &= rest - 1) {
         struct nixl_backend *backend = peer->agent->backends[__builtin_ctz(rest)];
 

@@ -44,9 +44,10 @@ void xfer_enlist(struct nixl_xfer *xfer) {
     xfers_drop_within(agent);
 }
 
-/* Takes it out once nobody else looks at it. */
+/* Takes it out once nobody else looks at it, and closes keys that stayed open for it alone. The backend has closed it. */
 void xfer_delist(struct nixl_xfer *xfer) {
     struct nixl_agent *agent = xfer->agent;
+    struct region *ended;
 
     xfers_take(agent);
     while (xfer->pins != 0) {
@@ -62,14 +63,19 @@ void xfer_delist(struct nixl_xfer *xfer) {
     if (xfer->next != NULL) {
         xfer->next->prev = xfer->prev;
     }
+    ended = xfer->names_lingering ? linger_drop(xfer) : NULL;
     xfers_drop(agent);
+    while (ended != NULL) {
+        struct region *next = (struct region *)(uintptr_t)ended->keys[0].bytes;
+
+        peer_region_end(xfer->peer, ended);
+        ended = next;
+    }
 }
 
-/* Gives back regions and peer. */
+/* Gives back the peer. */
 static void xfer_let_go(struct nixl_xfer *xfer) {
-    for (size_t i = 0; i < xfer->remote_count; i++) {
-        peer_region_unref(xfer->peer, xfer->remote_held[i]);
-    }
+    xfer->local_count = 0;
     xfer->remote_count = 0;
     if (xfer->peer != NULL) {
         peer_leave(xfer->peer);
@@ -96,7 +102,7 @@ static const char *regions_gone(const struct nixl_xfer *xfer) {
         }
     }
     for (size_t i = 0; i < xfer->remote_count; i++) {
-        if (__atomic_load_n(&xfer->remote_held[i]->is_dead, __ATOMIC_ACQUIRE)) {
+        if (region_set_get(&xfer->peer->regions, xfer->remote_regions[i]) == NULL) {
             return "remote";
         }
     }
@@ -578,8 +584,8 @@ nixl_status_t nixl_xfer_release(struct nixl_xfer *xfer) {
                         RELEASE_WAIT_MS);
         }
     }
-    xfer_delist(xfer);
     request_end(xfer);
+    xfer_delist(xfer);
     xfer_free(xfer);
     return NIXL_SUCCESS;
 }
@@ -615,8 +621,8 @@ void xfer_orphan_all(struct nixl_agent *agent) {
     }
     while ((xfer = agent->xfers) != NULL) {
         if (orphan_quiesce(xfer)) {
-            xfer_delist(xfer);
             request_end(xfer);
+            xfer_delist(xfer);
             xfer_let_go(xfer);
         } else {
             xfer_delist(xfer);

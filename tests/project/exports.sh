@@ -27,6 +27,8 @@ nm -D --defined-only "$lib" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' |
 verdict 'nixl.h declares functions' "$([ "$(wc -l <"$tmp/declared")" -gt 40 ] || echo 'fewer than 41 found: is this test blind?')"
 verdict 'every function of nixl.h is in libnixl' "$(comm -23 "$tmp/declared" "$tmp/exported")"
 verdict 'libnixl exports nothing else' "$(comm -13 "$tmp/declared" "$tmp/exported")"
+verdict 'every function has the version NIXL_0' \
+    "$(nm -D --defined-only --with-symbol-versions "$lib" | awk '$2 != "A" { print $3 }' | grep -v '@@NIXL_0$')"
 verdict 'the soname is libnixl.so.0' "$(readelf -d "$lib" | grep -q 'SONAME.*\[libnixl.so.0\]' || readelf -d "$lib" | grep SONAME)"
 verdict 'libnixl needs no C++ runtime, no CUDA, no UCX' "$(readelf -d "$lib" | grep -E 'NEEDED.*(stdc|cuda|ucp|uct|ucs)')"
 for plugin in "$NIXL_TEST_PLUGINS"/libplugin_*.so; do

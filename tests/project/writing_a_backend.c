@@ -269,8 +269,9 @@ static void the_plugin_describes_itself(void **state) {
     struct nixl_plugin_info *info;
     struct nixl_names *names;
     assert_int_equal(nixl_plugin_list(&names), NIXL_SUCCESS);
-    assert_int_equal(names->count, 1);
-    assert_string_equal(names->items[0], "SHELF");
+    assert_int_equal(names->count, 2);
+    assert_string_equal(names->items[0], "NEARBY");
+    assert_string_equal(names->items[1], "SHELF");
     nixl_free(names);
     assert_int_equal(nixl_plugin_describe("SHELF", &info), NIXL_SUCCESS);
     assert_int_equal(info->option_count, 1);
@@ -279,6 +280,47 @@ static void the_plugin_describes_itself(void **state) {
     assert_int_equal(info->mems, NIXL_MEM_BIT(DRAM_SEG) | NIXL_MEM_BIT(OBJ_SEG));
     assert_int_equal(info->caps, NIXL_CAP_LOCAL);
     nixl_free(info);
+}
+
+/* The shortest backend: every block of a small request lands, a large request is refused in its words. */
+static void the_shortest_backend_copies_and_refuses_what_is_too_large(void **state) {
+    (void)state;
+    enum {
+        BLOCKS = 3,
+        BLOCK = 1000,
+        LARGE = 70000
+    };
+    static uint8_t from[LARGE], to[LARGE];
+    struct nixl_agent *agent;
+    struct nixl_backend *backend;
+    struct nixl_xfer *xfer;
+    struct nixl_desc regions[2] = {{(uintptr_t)from, LARGE, 0}, {(uintptr_t)to, LARGE, 0}};
+    struct nixl_list list = NIXL_LIST(DRAM_SEG, regions, 2);
+    struct nixl_desc source[BLOCKS], target[BLOCKS];
+    for (size_t i = 0; i < BLOCKS; i++) {
+        memset(from + i * BLOCK, (int)('a' + i), BLOCK);
+        source[i] = (struct nixl_desc){(uintptr_t)from + i * BLOCK, BLOCK, 0};
+        target[i] = (struct nixl_desc){(uintptr_t)to + (BLOCKS - 1 - i) * BLOCK, BLOCK, 0};
+    }
+    struct nixl_list sources = NIXL_LIST(DRAM_SEG, source, BLOCKS);
+    struct nixl_list targets = NIXL_LIST(DRAM_SEG, target, BLOCKS);
+    assert_int_equal(nixl_agent_create("neighbour", NULL, &agent), NIXL_SUCCESS);
+    assert_int_equal(nixl_backend_create(agent, "NEARBY", NULL, 0, &backend), NIXL_SUCCESS);
+    assert_int_equal(nixl_mem_register(agent, &list, NULL), NIXL_SUCCESS);
+    assert_int_equal(nixl_xfer_create(agent, NIXL_WRITE, &sources, &targets, "neighbour", NULL, &xfer),
+                     NIXL_SUCCESS);
+    assert_int_equal(nixl_xfer_post(xfer, NULL), NIXL_SUCCESS);
+    assert_int_equal(nixl_xfer_poll(xfer), NIXL_SUCCESS);
+    for (size_t i = 0; i < BLOCKS; i++) {
+        assert_memory_equal(to + (BLOCKS - 1 - i) * BLOCK, from + i * BLOCK, BLOCK);
+    }
+    assert_int_equal(nixl_xfer_release(xfer), NIXL_SUCCESS);
+
+    struct nixl_list all_from = NIXL_LIST(DRAM_SEG, &regions[0], 1);
+    struct nixl_list all_to = NIXL_LIST(DRAM_SEG, &regions[1], 1);
+    assert_true(nixl_xfer_create(agent, NIXL_READ, &all_from, &all_to, "neighbour", NULL, &xfer) < 0);
+    assert_non_null(strstr(nixl_error(), "at most 65536 bytes a request"));
+    nixl_agent_destroy(agent);
 }
 
 int main(void) {
@@ -294,6 +336,7 @@ int main(void) {
         cmocka_unit_test(a_waiter_does_not_sleep_between_steps),
         cmocka_unit_test(memory_to_memory_is_no_work_for_a_shelf),
         cmocka_unit_test(the_plugin_describes_itself),
+        cmocka_unit_test(the_shortest_backend_copies_and_refuses_what_is_too_large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# docs/writing-a-backend.md shows exactly the source that the suite compiles and runs, and its compile command works with
+# docs/writing-a-backend.md shows exactly the sources that the suite compiles and runs, and its compile command works with
 # the public headers alone.
 set -u
 doc=$NIXL_TEST_SOURCE/docs/writing-a-backend.md
@@ -20,8 +20,15 @@ verdict() {
 
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
-echo '1..4'
-sed -n '/^```c$/,/^```$/p' "$doc" | sed '1d;$d' >"$tmp/shelf.c"
+# The n-th listing of C in the document.
+listing() {
+    awk -v want="$1" '/^```c$/ { n++; inside = 1; next } /^```$/ { inside = 0 } inside && n == want' "$doc"
+}
+echo '1..6'
+listing 1 >"$tmp/nearby.c"
+verdict 'the document contains exactly the shortest backend' "$(diff "$NIXL_TEST_SOURCE/examples/backend/nearby.c" "$tmp/nearby.c" 2>&1)"
+verdict 'the shortest backend has at most 100 lines' "$([ "$(wc -l <"$tmp/nearby.c")" -le 100 ] || wc -l "$tmp/nearby.c")"
+listing 2 >"$tmp/shelf.c"
 verdict 'the document contains exactly the compiled source' "$(diff "$source" "$tmp/shelf.c" 2>&1)"
 
 command=$(sed -n 's/^    \(cc .*shelf\.c.*\)$/\1/p' "$doc")

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds libucp, opens it and fills the table of its functions. The order: the one the process has already, the user's
- * path (option or NIXL_UCX_PATH), the path the build was given, the system's, the `libucx` wheel near the plugin or in the
- * Python environment. Calls come one at a time (the agent's control lock does not span agents, so there is one here).
+ * Finds libucp, opens it and fills the table of its functions. The order: the one the process has already (unless the
+ * user's path names one that cannot be mixed up with it), the user's path (option or NIXL_UCX_PATH), the path the build
+ * was given, the system's, the `libucx` wheel near the plugin or in the Python environment. Calls come one at a time
+ * (the agent's control lock does not span agents, so there is one here).
  */
 #include "ucx_abi.h"
 
@@ -359,6 +360,32 @@ static nixl_status_t library_check(const struct nixl_host *host, struct ucx_libr
     return ucx_library_check_threads(host, &lib->abi, lib->version_text, lib->path);
 }
 
+/* A libucp under a name of its own ("libucp-nixl.so.0"), whose parts have such names too: nothing of it can be mixed up
+ * with another UCX in the process. */
+static bool path_is_private(const char *path) {
+    const char *slash = strrchr(path, '/');
+
+    return strncmp(slash != NULL ? slash + 1 : path, "libucp-", 7) == 0;
+}
+
+/* Opens the modules of a private UCX, so that they too find its symbols first: the other UCX in the process may have been
+ * opened for all to see, and UCX opens its modules without that care. Modules that do not open stay out. */
+static void modules_open(const char *path, int flags) {
+    const char *slash = strrchr(path, '/');
+    char pattern[PATH_MAX];
+    glob_t hits;
+
+    if (slash == NULL ||
+        (size_t)snprintf(pattern, sizeof pattern, "%.*s/ucx/lib*.so.0", (int)(slash - path), path) >= sizeof pattern ||
+        glob(pattern, 0, NULL, &hits) != 0) {
+        return;
+    }
+    for (size_t i = 0; i < hits.gl_pathc; i++) {
+        (void)dlopen(hits.gl_pathv[i], flags);
+    }
+    globfree(&hits);
+}
+
 static nixl_status_t library_load(const struct nixl_host *host, const char *path, bool hooks) {
     struct ucx_library lib = {0};
     nixl_status_t status = NIXL_ERR_NOT_SUPPORTED;
@@ -366,14 +393,19 @@ static nixl_status_t library_load(const struct nixl_host *host, const char *path
     void *handle = dlopen(UCX_SONAME, flags | RTLD_NOLOAD);
     Dl_info info;
     void *address;
+    bool apart;
 
-    lib.was_loaded = handle != NULL;
-    if (handle == NULL) {
+    apart = handle != NULL && path_is_private(path);
+    lib.was_loaded = handle != NULL && !apart;
+    if (!lib.was_loaded) {
         environment_prepare(host, hooks);
         lib.hooks_were_set = library.hooks_were_set;
-        handle = library_find(host, path, flags, &status);
+        handle = library_find(host, path, flags | (apart ? RTLD_DEEPBIND : 0), &status);
         if (handle == NULL) {
             return status;
+        }
+        if (apart) {
+            modules_open(path, flags | RTLD_DEEPBIND);
         }
     }
     status = symbols_load(host, handle, &lib.abi);

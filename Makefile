@@ -9,8 +9,8 @@ JSON     ?= build/bench-core.json
 OPTIONS  ?=
 ARGS     ?=
 
-.PHONY: all help deps deps-build deps-test deps-check build test bench bench-core bench-files fuzz coverage install \
-        format check-format clean
+.PHONY: all help deps deps-build deps-test deps-check build test bench bench-core bench-files bench-python wheel \
+        fuzz coverage install format check-format clean
 .NOTPARALLEL:
 
 all: build
@@ -21,6 +21,8 @@ help:
 	@echo 'make bench              two processes, UCX, memory to memory: WRITE, then READ, every byte checked'
 	@echo 'make bench-files        file transfers beside fio, in alternation (JSON=file)'
 	@echo 'make bench-core         costs of single calls, without a network (JSON=file)'
+	@echo 'make bench-python       costs of calls from Python (JSON=file)'
+	@echo 'make wheel              dist/nixl-*.whl, for every Python from 3.11 on; needs PyPI'
 	@echo 'make install            into PREFIX=/usr/local (DESTDIR= in front of it)'
 	@echo 'make deps               install what is missing, saying what (NO_INSTALL=1: only say it)'
 	@echo 'make fuzz               run each fuzz target for SECONDS=20'
@@ -56,6 +58,13 @@ bench-files: JSON = build/bench-files.json
 bench-files: deps-build
 	@scripts/build.sh build $(OPTIONS)
 	@bench/files/bench_files.py build/bench/files/bench-files '$(JSON)'
+
+bench-python: deps-build
+	@scripts/build.sh build $(OPTIONS)
+	@scripts/bench-python.sh '$(if $(filter command line environment,$(origin JSON)),$(JSON),build/bench-python.json)' $(ARGS)
+
+wheel: deps-test
+	@scripts/wheel.sh
 
 fuzz: deps-check
 	@scripts/fuzz.sh '$(SECONDS)' $(ARGS)

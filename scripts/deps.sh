@@ -13,7 +13,7 @@ level=${1:-test}
 
 # One line a need: level, the Debian package, what it is, and how to see whether it is there
 # (cmd: one of these programs; pc: a pkg-config module; h: a header; py: a Python module;
-# file: one of these; fuzzer: clang links one).
+# file: one of these; pyh: Python.h; fuzzer: clang links one).
 needs='
 build gcc              a_C_compiler                   cmd cc gcc clang
 build libc6-dev        the_C_library_headers          h stdio.h
@@ -30,6 +30,7 @@ test  libcmocka-dev    cmocka                         pc cmocka
 build libjansson-dev   jansson                        pc jansson
 test  python3          Python_3                       cmd python3
 test  python3-pip      pip_for_Python_3               py pip
+test  python3-dev      Python.h                       pyh
 test  ca-certificates  certificates_of_the_web        file /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/ca-bundle.pem
 check cargo            cargo                          cmd cargo
 check abigail-tools    abidiff                        cmd abidiff
@@ -68,6 +69,14 @@ is_there() {
             [ -e "$dir/$1" ] && return 0
         done
         [ -n "$compiler" ] && echo "#include <$1>" | "$compiler" -E -x c - >/dev/null 2>&1
+        ;;
+    pyh)
+        # Of the Python that meson runs on, or the first on the path.
+        for program in /usr/bin/python3 python3; do
+            include=$("$program" -c 'import sysconfig; print(sysconfig.get_path("include"))' 2>/dev/null) &&
+                [ -e "$include/Python.h" ] && return 0
+        done
+        return 1
         ;;
     py) python3 -c "import importlib.util, sys; sys.exit(not importlib.util.find_spec('$1'))" >/dev/null 2>&1 ;;
     file)

@@ -327,6 +327,7 @@ void nixl_agent_destroy(struct nixl_agent *agent) {
         agent->exchange = NULL;
     }
     xfer_orphan_all(agent);
+    notices_send(agent);
     progress_stop(agent);
     peers_close(agent);
     views_close_all(agent);

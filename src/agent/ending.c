@@ -142,6 +142,9 @@ void xfer_complete(void *ctx, struct nixl_request *request, const struct nixl_fa
     }
     if (failure != NULL) {
         final = failure_take(xfer, failure);
+        if ((request->flags & NIXL_REQUEST_NOTIFY_FAILURE) != 0) {
+            notice_add(xfer, (nixl_status_t)final);
+        }
     } else if (xfer->peer == NULL && xfer->sends_notif) {
         xfer_notify_self(xfer);
     }

@@ -465,6 +465,20 @@ uint64_t xfer_check_deadlines(struct nixl_agent *agent, uint64_t now_ns);
 /* Cancels and quiesces all requests, detaches them and all prepared lists from the agent. For destroy. */
 void xfer_orphan_all(struct nixl_agent *agent);
 
+/* ---- Notices of failure to targets (notices.c) --------------------------------------------------------------- */
+
+#define NOTICE_WORD "NIXL_FAILED "
+
+struct notices {
+    struct lock lock;
+    struct notice *head, *tail; /* head is atomic: looked at without the lock */
+};
+
+/* A request that asked for it ends so: notes what to tell its target. Any locks may be held but this one. */
+void notice_add(struct nixl_xfer *xfer, nixl_status_t status);
+/* Sends what is noted. No lock of a backend held. */
+void notices_send(struct nixl_agent *agent);
+
 /* ---- Progress (progress.c) -------------------------------------------------------------------------------- */
 
 /* A waiter polls that long before it sleeps, where the process has more than one processor. */
@@ -587,6 +601,7 @@ struct nixl_agent {
     struct nixl_dlist *dlists;
 
     struct inbox inbox;
+    struct notices notices;
     struct progress progress;
     struct view *views; /* open memory views; tables */
     void *exchange;     /* src/exchange's state, NULL while there is none */

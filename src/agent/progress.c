@@ -87,14 +87,29 @@ static inline void polls_move(struct progress *progress) {
                      __ATOMIC_RELAXED);
 }
 
+/* Failed requests tell their targets outside the backends. */
+static inline void notices_look(struct nixl_agent *agent) {
+    if (__builtin_expect(__atomic_load_n(&agent->notices.head, __ATOMIC_ACQUIRE) != NULL, 0)) {
+        notices_send(agent);
+    }
+}
+
 unsigned progress_run(struct nixl_agent *agent) {
+    unsigned events;
+
     polls_move(&agent->progress);
-    return run_all(agent);
+    events = run_all(agent);
+    notices_look(agent);
+    return events;
 }
 
 unsigned progress_run_one(struct nixl_agent *agent, struct nixl_backend *backend) {
+    unsigned events;
+
     polls_move(&agent->progress);
-    return backend->ops.progress(backend->self);
+    events = backend->ops.progress(backend->self);
+    notices_look(agent);
+    return events;
 }
 
 /* Looks at all requests' deadlines when one may be due. */
@@ -236,6 +251,7 @@ static void thread_body(void *arg) {
         now = clock_now_ns();
         busy_until = moved ? now + spin_ns : busy_until;
         deadlines_run(agent, now);
+        notices_look(agent);
         if (moved || now < busy_until) {
             cpu_relax();
             continue;

@@ -297,6 +297,9 @@ static nixl_status_t post_ended(struct nixl_xfer *xfer, nixl_status_t status, ui
         }
     } else {
         status = post_failed(xfer, status, words_given);
+        if ((xfer->request.flags & NIXL_REQUEST_NOTIFY_FAILURE) != 0) {
+            notice_add(xfer, status);
+        }
     }
     /* Both at once: whoever sees that the post is over sees the end too (mark_waited). */
     word_store(xfer, (int32_t)status, false);

@@ -15,22 +15,6 @@ static const struct nixl_list remote_list = {
     sizeof(struct nixl_list), DRAM_SEG, NIXL_FORM_REMOTE, &remote_block, 0, 1};
 static void *view = memory;
 
-static nixl_status_t metadata_send(struct nixl_agent *agent, const struct nixl_options *options) {
-    return nixl_metadata_send(agent, options);
-}
-
-static nixl_status_t metadata_send_partial(struct nixl_agent *agent, const struct nixl_options *options) {
-    return nixl_metadata_send_partial(agent, &list, options);
-}
-
-static nixl_status_t metadata_fetch(struct nixl_agent *agent, const struct nixl_options *options) {
-    return nixl_metadata_fetch(agent, "peer", options);
-}
-
-static nixl_status_t metadata_invalidate_local(struct nixl_agent *agent, const struct nixl_options *options) {
-    return nixl_metadata_invalidate_local(agent, options);
-}
-
 static nixl_status_t view_local(struct nixl_agent *agent, const struct nixl_options *options) {
     (void)options;
     return nixl_view_local(agent, &list, NULL, &view);
@@ -47,10 +31,6 @@ static const struct {
     const char *words;
     bool gives_view;
 } not_yet[] = {
-    {"nixl_metadata_send", metadata_send, "no carrier for metadata", false},
-    {"nixl_metadata_send_partial", metadata_send_partial, "no carrier for metadata", false},
-    {"nixl_metadata_fetch", metadata_fetch, "no carrier for metadata", false},
-    {"nixl_metadata_invalidate_local", metadata_invalidate_local, "no carrier for metadata", false},
     {"nixl_view_local", view_local, "memory views", true},
     {"nixl_view_remote", view_remote, "memory views", true},
 };

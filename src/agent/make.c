@@ -55,7 +55,8 @@ static const struct dlist_run *run_find(const struct dlist_view *view, uint32_t 
     while (left > 1) {
         size_t half = left / 2;
 
-        base += half & (0 - (size_t)(view->runs[base + half].first <= index));
+        base = __builtin_expect_with_probability(view->runs[base + half].first <= index, 1, 0.5) ? base + half
+                                                                                                 : base;
         left -= half;
     }
     return &view->runs[base];

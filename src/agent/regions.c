@@ -81,6 +81,9 @@ void region_free(struct region *region) {
 
 /* ---- searches ---- */
 
+/* A condition that is as often true as not: compilers make it a conditional move instead of a branch. */
+#define UNFORESEEN(condition) __builtin_expect_with_probability((condition), 1, 0.5)
+
 static inline bool key_le(uint64_t dev_a, uint64_t addr_a, uint64_t dev_b, uint64_t addr_b) {
     return (dev_a < dev_b) | ((dev_a == dev_b) & (addr_a <= addr_b));
 }
@@ -92,14 +95,14 @@ static inline size_t chunk_find(const struct region_index *index, uint64_t dev, 
     size_t half;
 
     if (index->one_dev) {
-        const uint64_t *keys = index->first_addr;
+        const uint64_t *at = index->first_addr;
 
         while (left > 1) {
             half = left / 2;
-            base += half & (0 - (size_t)(keys[base + half] <= addr));
+            at = UNFORESEEN(at[half] <= addr) ? at + half : at;
             left -= half;
         }
-        return base;
+        return (size_t)(at - index->first_addr);
     }
     while (left > 1) {
         half = left / 2;
@@ -117,9 +120,12 @@ static inline uint32_t entry_find(const struct region_chunk *chunk, bool one_dev
     uint32_t base = 0;
 
     if (one_dev) {
+        const uint64_t *at = chunk->addr;
+
         for (; step != 0; step /= 2) {
-            base += step & (0 - (uint32_t)(chunk->addr[base + step] <= addr));
+            at = UNFORESEEN(at[step] <= addr) ? at + step : at;
         }
+        base = (uint32_t)(at - chunk->addr);
     } else {
         for (; step != 0; step /= 2) {
             base +=

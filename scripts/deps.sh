@@ -38,6 +38,8 @@ check clang            clang                          cmd clang
 check libclang-rt-dev  libFuzzer_and_sanitizers       fuzzer
 check clang-format     clang-format                   cmd clang-format
 check llvm             llvm-cov_and_llvm-profdata     cmd llvm-cov
+check man-db           man                            cmd man
+check cmake            cmake                          cmd cmake
 check gcovr            gcovr                          cmd gcovr
 '
 

@@ -144,6 +144,46 @@ void plugin_names_free(char **names, size_t count) {
     file_list_free(names, count);
 }
 
+static bool is_among(const char *name, char *const *names, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(names[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Adds the plugins that are part of the library to the sorted names of files. */
+static nixl_status_t builtins_add(char ***names, size_t *count) {
+    const struct plugin_builtin *builtin = NULL;
+    size_t n = *count;
+
+    while ((builtin = plugin_builtin_next(builtin)) != NULL) {
+        char **grown;
+        char *name;
+
+        if (is_among(builtin->name, *names, *count)) {
+            continue;
+        }
+        grown = realloc(*names, (n + 1) * sizeof *grown);
+        name = strdup(builtin->name);
+        if (grown != NULL) {
+            *names = grown;
+        }
+        if (grown == NULL || name == NULL) {
+            free(name);
+            *count = n;
+            return fail_memory("the list of plugins", n);
+        }
+        grown[n++] = name;
+    }
+    if (n > *count) {
+        qsort(*names, n, sizeof **names, by_name);
+    }
+    *count = n;
+    return NIXL_SUCCESS;
+}
+
 nixl_status_t plugin_list(struct nixl_names **names) {
     char *folder;
     char **found;
@@ -159,6 +199,12 @@ nixl_status_t plugin_list(struct nixl_names **names) {
     if (status == NIXL_SUCCESS) {
         status = plugin_names(folder, &found, &count);
         free(folder);
+    }
+    if (status == NIXL_SUCCESS) {
+        status = builtins_add(&found, &count);
+        if (status != NIXL_SUCCESS) {
+            plugin_names_free(found, count);
+        }
     }
     if (status != NIXL_SUCCESS) {
         return status;

@@ -41,13 +41,17 @@ static void fork_register(void) {
     (void)pthread_atfork(before_fork, after_fork, after_fork);
 }
 
-static struct plugin *registry_find(const char *path) {
+static bool is_same(const struct plugin *plugin, const char *name, const char *path) {
+    return strcmp(plugin->path, path) == 0 && strcmp(plugin->name, name) == 0;
+}
+
+static struct plugin *registry_find(const char *name, const char *path) {
     struct plugin *found = NULL;
 
     pthread_once(&fork_once, fork_register);
     lock_take(&registry_lock);
     for (struct opened *o = registry; o != NULL && found == NULL; o = o->next) {
-        if (strcmp(o->plugin.path, path) == 0) {
+        if (is_same(&o->plugin, name, path)) {
             found = &o->plugin;
         }
     }
@@ -71,7 +75,7 @@ static struct plugin *registry_add(struct opened *mine) {
     struct opened *o;
 
     lock_take(&registry_lock);
-    for (o = registry; o != NULL && strcmp(o->plugin.path, mine->plugin.path) != 0; o = o->next) {
+    for (o = registry; o != NULL && !is_same(&o->plugin, mine->plugin.name, mine->plugin.path); o = o->next) {
     }
     if (o == NULL) {
         mine->next = registry;
@@ -106,9 +110,11 @@ static nixl_status_t file_load(struct plugin *plugin) {
     return plugin_check(plugin->name, plugin->table, &plugin->ops);
 }
 
-static nixl_status_t path_open(const char *name, const char *path, struct plugin **plugin) {
+/* Opens what is not in the registry: a file, or the part of the library that `builtin` says. */
+static nixl_status_t path_open(const char *name, const char *path, const struct plugin_builtin *builtin,
+                               struct plugin **plugin) {
     struct opened *o;
-    nixl_status_t status = plugin_probe(name, path);
+    nixl_status_t status = builtin != NULL ? NIXL_SUCCESS : plugin_probe(name, path);
 
     if (status != NIXL_SUCCESS) {
         return status;
@@ -122,7 +128,12 @@ static nixl_status_t path_open(const char *name, const char *path, struct plugin
         opened_free(o);
         return fail_memory("a plugin", sizeof *o);
     }
-    status = file_load(&o->plugin);
+    if (builtin != NULL) {
+        o->plugin.table = builtin->entry();
+        status = plugin_check(name, o->plugin.table, &o->plugin.ops);
+    } else {
+        status = file_load(&o->plugin);
+    }
     if (status != NIXL_SUCCESS) {
         opened_free(o);
         return status;
@@ -157,32 +168,37 @@ static nixl_status_t not_there(const char *name, const char *folder) {
     return fail(NIXL_ERR_NOT_FOUND, "there is no plugin %s: the folder %s has %s", quoted, folder, list);
 }
 
+static nixl_status_t file_open(const char *name, const char *folder, struct plugin **plugin) {
+    char *path;
+    nixl_status_t status;
+
+    if (!plugin_name_is_good(name)) {
+        return not_there(name, folder);
+    }
+    if (asprintf(&path, "%s/" PLUGIN_PREFIX "%s" PLUGIN_SUFFIX, folder, name) < 0) {
+        return fail_memory("a plugin's path", 0);
+    }
+    *plugin = registry_find(name, path);
+    status = *plugin != NULL ? NIXL_SUCCESS : path_open(name, path, NULL, plugin);
+    free(path);
+    return status == NIXL_ERR_NOT_FOUND ? not_there(name, folder) : status;
+}
+
 nixl_status_t plugin_open(const char *name, struct plugin **plugin) {
+    const struct plugin_builtin *builtin = plugin_builtin_find(name);
     char *folder;
-    char *path = NULL;
     nixl_status_t status;
 
     *plugin = NULL;
+    if (builtin != NULL) {
+        *plugin = registry_find(name, PLUGIN_BUILTIN_PATH);
+        return *plugin != NULL ? NIXL_SUCCESS : path_open(name, PLUGIN_BUILTIN_PATH, builtin, plugin);
+    }
     status = plugin_folder(&folder);
-    if (status != NIXL_SUCCESS) {
-        return status;
+    if (status == NIXL_SUCCESS) {
+        status = file_open(name, folder, plugin);
+        free(folder);
     }
-    if (!plugin_name_is_good(name)) {
-        status = not_there(name, folder);
-    } else if (asprintf(&path, "%s/" PLUGIN_PREFIX "%s" PLUGIN_SUFFIX, folder, name) < 0) {
-        path = NULL;
-        status = fail_memory("a plugin's path", 0);
-    } else {
-        *plugin = registry_find(path);
-        if (*plugin == NULL) {
-            status = path_open(name, path, plugin);
-            if (status == NIXL_ERR_NOT_FOUND) {
-                status = not_there(name, folder);
-            }
-        }
-    }
-    free(path);
-    free(folder);
     return status;
 }
 

@@ -17,6 +17,21 @@
 /* The entry symbol of the reference's plugins, which are C++ objects that cannot be called from here. */
 #define PLUGIN_FOREIGN_ENTRY "nixl_plugin_init"
 
+/* What stands for the path of a plugin that is part of libnixl. */
+#define PLUGIN_BUILTIN_PATH "(static)"
+
+/* ---- builtin.c ---- */
+
+struct plugin_builtin {
+    const char *name;
+    const struct nixl_backend_ops *(*entry)(void);
+};
+
+/* The plugins that are part of the library, one after the other; NULL begins and ends. They go before files of the same name. */
+const struct plugin_builtin *plugin_builtin_next(const struct plugin_builtin *last);
+/* NULL: there is none of that name. */
+const struct plugin_builtin *plugin_builtin_find(const char *name);
+
 /* ---- discover.c ---- */
 
 /* The folder of plugins: NIXL_PLUGIN_DIR, else "plugins" beside the library. A malloc'd copy. */

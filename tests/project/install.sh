@@ -19,7 +19,7 @@ verdict() {
     fi
 }
 
-echo '1..7'
+echo '1..8'
 env DESTDIR="$tmp/root" meson install -C "$NIXL_TEST_BUILD" --no-rebuild --quiet >"$tmp/log" 2>&1
 verdict 'meson install into DESTDIR' $?
 
@@ -53,4 +53,23 @@ bin=$tmp/root$(PKG_CONFIG_SYSROOT_DIR= pkg-config --variable=prefix nixl)/bin
     [ -x "$bin/nixlbench" ] && env LD_LIBRARY_PATH="$libdir" timeout 30 "$bin/nixl-info"
 } >"$tmp/log" 2>&1 && grep -q UCX "$tmp/log"
 verdict 'nixl-info and nixlbench are installed; nixl-info sees UCX' $?
+
+title='the program of README builds with find_package(nixl) and runs'
+if command -v cmake >/dev/null 2>&1; then
+    mkdir "$tmp/cmake"
+    cat >"$tmp/cmake/CMakeLists.txt" <<CMAKE
+cmake_minimum_required(VERSION 3.13)
+project(first C)
+find_package(nixl 0.1 REQUIRED)
+add_executable(first "$NIXL_TEST_SOURCE/examples/c/first.c")
+target_link_libraries(first nixl::nixl)
+CMAKE
+    {
+        cmake -S "$tmp/cmake" -B "$tmp/cmake/build" -Dnixl_DIR="$libdir/cmake/nixl" &&
+            cmake --build "$tmp/cmake/build" && timeout 30 "$tmp/cmake/build/first"
+    } >"$tmp/log" 2>&1
+    verdict "$title" $?
+else
+    echo "ok 8 - $title # SKIP there is no cmake"
+fi
 exit $rc

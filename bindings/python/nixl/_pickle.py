@@ -13,7 +13,7 @@ from typing import Any
 from . import _bindings
 
 _OURS = re.compile(r"(nixl|rixl)(_cu\d+|_rocm)?\._bindings")
-_LISTS = ("nixlXferDList", "nixlRegDList", "nixl_mem_t")
+_LISTS = {name: getattr(_bindings, name) for name in ("nixlXferDList", "nixlRegDList", "nixl_mem_t")}
 _PLAIN = {
     ("_codecs", "encode"),
     ("copyreg", "__newobj__"),
@@ -35,7 +35,7 @@ _PLAIN = {
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if _OURS.fullmatch(module) and name in _LISTS:
-            return getattr(_bindings, name)
+            return _LISTS[name]
         if (module, name) in _PLAIN:
             return super().find_class(module, name)
         raise pickle.UnpicklingError(f"{module}.{name} is no part of a descriptor list: it is not constructed")

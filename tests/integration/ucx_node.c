@@ -372,13 +372,16 @@ void node_kill(struct node *n) {
     (void)close(n->fd);
 }
 
+void *node_blob(struct node *n, size_t *len) {
+    tell(n, CMD_BLOB, 0, 0, 0, "", "");
+    return get_block(n->fd, len);
+}
+
 nixl_status_t node_load(struct node *n, struct local *l) {
     nixl_status_t status = NIXL_ERR_UNKNOWN;
     size_t len;
-    void *blob;
+    void *blob = node_blob(n, &len);
 
-    tell(n, CMD_BLOB, 0, 0, 0, "", "");
-    blob = get_block(n->fd, &len);
     if (blob != NULL) {
         status = nixl_metadata_load(l->agent, blob, len, NULL);
         free(blob);

@@ -49,6 +49,8 @@ void node_stop(struct node *n);
 void node_kill(struct node *n);
 /* Its blob, loaded here; ours, loaded there. */
 nixl_status_t node_load(struct node *n, struct local *l);
+/* Its blob alone (free()). */
+void *node_blob(struct node *n, size_t *len);
 nixl_status_t node_learn(struct node *n, struct local *l);
 void node_fill(struct node *n, size_t offset, size_t len, uint64_t seed);
 bool node_check(struct node *n, size_t offset, size_t len, uint64_t seed);

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A peer that is stopped (SIGSTOP): nobody but the clock sees it. Requests end at their deadline, or earlier as done if the bytes
+ * are really there; when it goes on, new requests work.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "peers.h"
+
+#define MEMORY ((size_t)64 << 20)
+#define DEADLINE 250
+
+struct fixture {
+    const struct node_setting *setting;
+    struct local l;
+    struct node n;
+};
+
+static int setup(void **state) {
+    struct fixture *f = calloc(1, sizeof *f);
+
+    f->setting = *state;
+    if (!local_open(&f->l, "local", f->setting, MEMORY) ||
+        !node_start(&f->n, "node", f->setting, MEMORY, NULL) || node_load(&f->n, &f->l) != NIXL_SUCCESS) {
+        fprintf(stderr, "# %s %s\n", f->n.error, nixl_error());
+        return -1;
+    }
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state) {
+    struct fixture *f = *state;
+
+    (void)kill(f->n.pid, SIGCONT);
+    local_close(&f->l);
+    node_stop(&f->n);
+    free(f);
+    return 0;
+}
+
+static void stopped(void **state, nixl_xfer_op_t op) {
+    struct fixture *f = *state;
+    struct nixl_options options = NIXL_OPTIONS_INIT;
+    const char *fault = op == NIXL_READ ? "SIGSTOP, READ of 64 MiB" : "SIGSTOP, WRITE of 64 MiB";
+    double best = 1e9, worst = 0;
+    bool was_done = false;
+
+    options.timeout_ms = DEADLINE;
+    for (int round = 0; round < 3; round++) {
+        struct nixl_xfer *xfer;
+        nixl_status_t status;
+        uint64_t start, took;
+
+        assert_write_arrives(&f->l, &f->n, 5000, (uint64_t)round);
+        if (op == NIXL_READ) {
+            node_fill(&f->n, 0, MEMORY, 70 + (uint64_t)round);
+            memset(f->l.at, 0, MEMORY);
+        } else {
+            pattern_fill(f->l.at, MEMORY, 70 + (uint64_t)round);
+        }
+        xfer = request_to(&f->l, &f->n, op, 1, MEMORY, MEMORY, &options);
+        assert_non_null(xfer);
+        assert_int_equal(kill(f->n.pid, SIGSTOP), 0);
+        (void)usleep(2000);
+        start = now_ms();
+        status = nixl_xfer_post(xfer, NULL);
+        status = status == NIXL_IN_PROG ? nixl_xfer_wait(xfer, 20000) : status;
+        took = now_ms() - start;
+        printf("# %s after %llu ms: %s\n", nixl_status_string(status), (unsigned long long)took,
+               nixl_xfer_error(xfer));
+        if (status != NIXL_SUCCESS) {
+            assert_int_equal(status, NIXL_ERR_CANCELED);
+            assert_non_null(strstr(nixl_xfer_error(xfer), "deadline"));
+            assert_true(took + 20 >= DEADLINE);
+            best = (double)took < best ? (double)took : best;
+        } else {
+            was_done = true;
+        }
+        worst = (double)took > worst ? (double)took : worst;
+        assert_released(xfer, 5000);
+        assert_int_equal(kill(f->n.pid, SIGCONT), 0);
+        if (status == NIXL_SUCCESS) {
+            /* The kernel's copies need no doing of the peer: then the bytes are there. */
+            if (op == NIXL_READ) {
+                assert_true(pattern_check(f->l.at, MEMORY, 70 + (uint64_t)round));
+            } else {
+                assert_true(node_check(&f->n, 0, MEMORY, 70 + (uint64_t)round));
+            }
+        } else {
+            assert_int_equal(node_load(&f->n, &f->l), NIXL_SUCCESS);
+        }
+        assert_write_arrives(&f->l, &f->n, 1 << 20, 90 + (uint64_t)round);
+    }
+    /* Kept to 20 ms by the code; a busy machine makes some of them late, not all. */
+    assert_true(best > 1e8 || best <= DEADLINE + 20);
+    outcome(fault, over(f->setting), was_done ? "SUCCESS, bytes there" : "CANCELED (deadline of 250 ms)",
+            worst);
+}
+
+static void a_read_from_a_stopped_peer_ends_at_its_deadline_and_later_ones_work(void **state) {
+    stopped(state, NIXL_READ);
+}
+
+static void a_write_to_a_stopped_peer_ends_at_its_deadline_and_later_ones_work(void **state) {
+    stopped(state, NIXL_WRITE);
+}
+
+/* Stopped, then killed: still ends (the deadline is not needed for that). */
+static void a_stopped_peer_that_is_killed_ends_what_waits_for_it(void **state) {
+    struct fixture *f = *state;
+    struct nixl_options options = NIXL_OPTIONS_INIT;
+    struct nixl_xfer *xfer;
+    nixl_status_t status;
+    uint64_t start;
+
+    options.stall_timeout_ms = NIXL_NO_TIMEOUT;
+    assert_write_arrives(&f->l, &f->n, 5000, 1);
+    xfer = request_to(&f->l, &f->n, NIXL_READ, 1, MEMORY, MEMORY, &options);
+    assert_int_equal(kill(f->n.pid, SIGSTOP), 0);
+    (void)usleep(2000);
+    status = nixl_xfer_post(xfer, NULL);
+    status = status == NIXL_IN_PROG ? nixl_xfer_wait(xfer, 50) : status;
+    start = now_ms();
+    node_kill(&f->n);
+    status = status == NIXL_IN_PROG ? nixl_xfer_wait(xfer, 15000) : status;
+    printf("# %s after %llu ms: %s\n", nixl_status_string(status), (unsigned long long)(now_ms() - start),
+           nixl_xfer_error(xfer));
+    assert_true(status == NIXL_SUCCESS || status == NIXL_ERR_REMOTE_DISCONNECT);
+    assert_true(now_ms() - start <= 3000);
+    outcome("SIGSTOP, then kill -9, READ", over(f->setting), nixl_status_string(status),
+            (double)(now_ms() - start));
+    assert_int_equal(nixl_xfer_release(xfer), NIXL_SUCCESS);
+    assert_true(node_start(&f->n, "node", f->setting, MEMORY, NULL));
+}
+
+#define TEST(f)                                                                                              \
+    { #f, f, setup, teardown, NULL }
+
+int main(int argc, char **argv) {
+    static const struct CMUnitTest tests[] = {
+        TEST(a_read_from_a_stopped_peer_ends_at_its_deadline_and_later_ones_work),
+        TEST(a_write_to_a_stopped_peer_ends_at_its_deadline_and_later_ones_work),
+        TEST(a_stopped_peer_that_is_killed_ends_what_waits_for_it),
+    };
+
+    node_main(argc, argv);
+    return run_matrix(tests, COUNT_OF(tests));
+}

@@ -99,6 +99,80 @@ static void strided_and_plain_lists_pair_block_by_block(void **state) {
     agents_end(&agents);
 }
 
+static void scattered_blocks_over_many_regions_reach_their_places(void **state) {
+    enum {
+        N = 200,
+        CELL = 256,
+        STEP = 4096
+    };
+    struct agents agents;
+    static struct nixl_desc l[N];
+    static struct nixl_desc r[N];
+    struct nixl_list local = NIXL_LIST(DRAM_SEG, l, N);
+    struct nixl_list remote = NIXL_LIST(DRAM_SEG, r, N);
+    struct nixl_xfer *xfer;
+
+    agents_begin(&agents, NULL, NULL);
+    assert_status(deregister_block(agents.a.agent, agents.a.memory, MEMORY), NIXL_SUCCESS);
+    assert_status(deregister_block(agents.b.agent, agents.b.memory, MEMORY), NIXL_SUCCESS);
+    for (size_t i = 0; i < N; i++) {
+        register_block(agents.a.agent, agents.a.memory + i * STEP, CELL);
+        register_block(agents.b.agent, agents.b.memory + i * STEP, CELL);
+        l[i] = (struct nixl_desc){(uintptr_t)agents.a.memory + i * 79 % N * STEP, CELL, 0};
+        r[i] = (struct nixl_desc){(uintptr_t)agents.b.memory + i * 37 % N * STEP, CELL, 0};
+    }
+    introduce(agents.a.agent, agents.b.agent);
+    assert_status(nixl_xfer_create(agents.a.agent, NIXL_WRITE, &local, &remote, "B", NULL, &xfer),
+                  NIXL_SUCCESS);
+    assert_int_equal(xfer->request.block_count, N);
+    assert_true(nixl_xfer_post(xfer, NULL) >= 0);
+    assert_status(nixl_xfer_wait(xfer, 5000), NIXL_SUCCESS);
+    for (size_t i = 0; i < N; i++) {
+        assert_memory_equal((void *)(uintptr_t)l[i].addr, (void *)(uintptr_t)r[i].addr, CELL);
+    }
+    assert_status(nixl_xfer_release(xfer), NIXL_SUCCESS);
+    r[150].addr += 1;
+    assert_int_equal(nixl_xfer_create(agents.a.agent, NIXL_WRITE, &local, &remote, "B", NULL, &xfer),
+                     NIXL_ERR_NOT_FOUND);
+    assert_int_equal(nixl_error_index(), 150);
+    agents_end(&agents);
+}
+
+static void strided_item_out_of_its_region_is_named(void **state) {
+    struct nixl_backend *backend;
+    struct nixl_agent *agent = agent_new("NOOP", NULL, &backend);
+    struct nixl_strided_desc item = {BASE, 64, 0, 1000, 5};
+    struct nixl_list list = NIXL_LIST_STRIDED(DRAM_SEG, &item, 1);
+    struct nixl_xfer *xfer;
+
+    register_at(agent, BASE, 4096, NULL);
+    assert_int_equal(nixl_xfer_create(agent, NIXL_WRITE, &list, &list, "A", NULL, &xfer), NIXL_SUCCESS);
+    assert_status(nixl_xfer_release(xfer), NIXL_SUCCESS);
+    item.stride = 1010;
+    assert_int_equal(nixl_xfer_create(agent, NIXL_WRITE, &list, &list, "A", NULL, &xfer), NIXL_ERR_NOT_FOUND);
+    assert_int_equal(nixl_error_index(), 4);
+    assert_int_equal(nixl_xfer_create(agent, NIXL_WRITE, &list, &list, "A", NULL, NULL),
+                     NIXL_ERR_INVALID_PARAM);
+    assert_int_equal(nixl_xfer_create(NULL, NIXL_WRITE, &list, &list, "A", NULL, &xfer),
+                     NIXL_ERR_INVALID_PARAM);
+    nixl_agent_destroy(agent);
+}
+
+static void refusal_of_the_last_backend_is_the_reason(void **state) {
+    struct agents agents;
+    struct nixl_desc desc;
+    struct nixl_list list = NIXL_LIST(DRAM_SEG, &desc, 1);
+    struct nixl_xfer *xfer;
+
+    agents_begin(&agents, "reject", "yes");
+    desc = (struct nixl_desc){(uintptr_t)agents.a.memory, 64, 0};
+    assert_int_equal(nixl_xfer_create(agents.a.agent, NIXL_WRITE, &list, &list, "A", NULL, &xfer),
+                     NIXL_ERR_NOT_SUPPORTED);
+    assert_words(nixl_error(), "create: backend MOCK: such a request is not for this backend");
+    assert_int_equal(the_mock()->count("A", "requests"), 0);
+    agents_end(&agents);
+}
+
 static void what_the_lists_alone_show_is_told_before_the_peer_is_looked_up(void **state) {
     struct nixl_backend *backend;
     struct nixl_agent *agent = agent_new("NOOP", NULL, &backend);
@@ -280,6 +354,9 @@ int main(void) {
         cmocka_unit_test(adjoining_descriptors_are_not_merged),
         cmocka_unit_test(blocks_of_one_step_share_a_run_and_others_do_not),
         cmocka_unit_test(strided_and_plain_lists_pair_block_by_block),
+        cmocka_unit_test(scattered_blocks_over_many_regions_reach_their_places),
+        cmocka_unit_test(strided_item_out_of_its_region_is_named),
+        cmocka_unit_test(refusal_of_the_last_backend_is_the_reason),
         cmocka_unit_test(what_the_lists_alone_show_is_told_before_the_peer_is_looked_up),
         cmocka_unit_test(no_name_is_no_peer),
         cmocka_unit_test(uncovered_block_is_named_with_its_side),

@@ -211,6 +211,76 @@ static void block_in_no_region_or_two_is_named(void **state) {
     nixl_agent_destroy(agent);
 }
 
+static void each_block_of_a_scattered_list_has_its_own_region(void **state) {
+    enum {
+        N = 500
+    };
+    struct nixl_agent *agent = agent_with("NOOP");
+    static struct nixl_desc descs[N];
+    struct nixl_list list = NIXL_LIST(DRAM_SEG, descs, N);
+    struct nixl_dlist *dlist;
+
+    for (uint64_t i = 0; i < N; i++) {
+        register_at(agent, BASE + i * 4096, 256, NULL);
+        descs[i] = (struct nixl_desc){BASE + i * 7919 % N * 4096 + 16, 64, 0};
+    }
+    dlist = prepared(agent, descs, N);
+    check_blocks(dlist, descs, N);
+    for (size_t i = 0; i < N; i++) {
+        struct dlist_entry entry = block_of(dlist, i);
+        struct region_id id = {entry.slot & ~DLIST_JOINS, entry.generation};
+
+        assert_true(region_holds(region_set_get(&agent->regions, id), &descs[i]));
+    }
+    nixl_dlist_release(dlist);
+    descs[333].addr += 256;
+    assert_int_equal(nixl_dlist_prepare(agent, NULL, &list, NULL, &dlist), NIXL_ERR_NOT_FOUND);
+    assert_int_equal(nixl_error_index(), 333);
+    nixl_agent_destroy(agent);
+}
+
+static void malformed_blocks_are_told_from_unregistered_ones(void **state) {
+    struct nixl_agent *agent = agent_with("NOOP");
+    struct nixl_desc descs[] = {{BASE, 10, 0}, {UINT64_MAX - 5, 10, 0}};
+    struct nixl_list list = NIXL_LIST(DRAM_SEG, descs, 2);
+    struct nixl_desc files[] = {{0, UINT64_MAX / 2, 1}, {0, UINT64_MAX / 2, 1}, {0, 2, 1}};
+    struct nixl_desc whole = {0, 0, 1};
+    struct nixl_list known = NIXL_LIST(FILE_SEG, &whole, 1);
+    struct nixl_list sum = NIXL_LIST(FILE_SEG, files, 3);
+    struct nixl_dlist *dlist;
+
+    register_at(agent, BASE, 1000, NULL);
+    assert_int_equal(nixl_dlist_prepare(agent, NULL, &list, NULL, &dlist), NIXL_ERR_INVALID_PARAM);
+    assert_words(nixl_error(), "descriptor 1 (addr 0xfffffffffffffffa, 10 bytes, dev 0) wraps around");
+    assert_status(nixl_mem_register(agent, &known, NULL), NIXL_SUCCESS);
+    assert_int_equal(nixl_dlist_prepare(agent, "A", &sum, NULL, &dlist), NIXL_ERR_INVALID_PARAM);
+    assert_words(nixl_error(), "more than 2^64 bytes");
+    nixl_agent_destroy(agent);
+}
+
+static void hint_that_cannot_reach_the_owner_is_refused(void **state) {
+    struct nixl_param remote_only = {"caps", "REMOTE,NOTIF"};
+    struct nixl_agent *agent;
+    struct nixl_backend *backend;
+    struct nixl_options options = NIXL_OPTIONS_INIT;
+    struct nixl_desc desc = {BASE, 8, 0};
+    struct nixl_list list = NIXL_LIST(DRAM_SEG, &desc, 1);
+    struct nixl_dlist *dlist;
+
+    assert_status(nixl_agent_create("A", NULL, &agent), NIXL_SUCCESS);
+    assert_status(nixl_backend_create(agent, "MOCK", &remote_only, 1, &backend), NIXL_SUCCESS);
+    register_at(agent, BASE, 1000, NULL);
+    options.backends = &backend;
+    options.backend_count = 1;
+    assert_int_equal(nixl_dlist_prepare(agent, "A", &list, &options, &dlist), NIXL_ERR_NOT_FOUND);
+    assert_words(nixl_error(), "none of the hints can");
+    assert_int_equal(nixl_dlist_prepare(agent, "A", &list, NULL, &dlist), NIXL_ERR_NOT_FOUND);
+    assert_words(nixl_error(), "the agent has none that can");
+    assert_status(nixl_dlist_prepare(agent, NULL, &list, NULL, &dlist), NIXL_SUCCESS);
+    nixl_dlist_release(dlist);
+    nixl_agent_destroy(agent);
+}
+
 static void owner_chooses_whose_memory(void **state) {
     struct agents agents;
     struct nixl_desc mine;
@@ -317,6 +387,9 @@ int main(void) {
         cmocka_unit_test(strided_list_is_the_same_as_its_blocks),
         cmocka_unit_test(strided_item_over_several_regions_takes_each_block_from_its_own),
         cmocka_unit_test(block_in_no_region_or_two_is_named),
+        cmocka_unit_test(each_block_of_a_scattered_list_has_its_own_region),
+        cmocka_unit_test(malformed_blocks_are_told_from_unregistered_ones),
+        cmocka_unit_test(hint_that_cannot_reach_the_owner_is_refused),
         cmocka_unit_test(owner_chooses_whose_memory),
         cmocka_unit_test(backends_get_a_resolution_each_where_their_regions_differ),
         cmocka_unit_test(malformed_calls_are_refused_and_leave_no_handle),

@@ -174,6 +174,44 @@ static void index_of_each_block_stays_the_users(void **state) {
     lists_end(&lists);
 }
 
+/* A list of many runs: any index finds its run, forwards, backwards and at random. */
+static void indices_of_a_list_of_runs_find_their_blocks(void **state) {
+    enum {
+        RUNS = 100,
+        EACH = 9,
+        N = RUNS * EACH
+    };
+    struct lists lists;
+    static struct nixl_desc descs[N];
+    static struct nixl_desc l[N];
+    static struct nixl_desc r[N];
+    static int32_t indices[N];
+    struct nixl_xfer *xfer;
+
+    lists_begin(&lists);
+    for (uint64_t i = 0; i < N; i++) {
+        descs[i] = (struct nixl_desc){BASE + i / EACH * 100000 + i % EACH * 3 * PAGE, PAGE, 0};
+    }
+    lists_prepare(&lists, descs, descs, N);
+    assert_int_equal(lists.local->views[0].run_count, RUNS);
+    for (int way = 0; way < 3; way++) {
+        for (int32_t i = 0; i < N; i++) {
+            indices[i] = way == 0 ? i : way == 1 ? N - 1 - i : (int32_t)((int64_t)i * 7919 % N);
+        }
+        assert_status(nixl_xfer_make(lists.agent, NIXL_READ, lists.local, indices, lists.remote, indices, N,
+                                     NULL, &xfer),
+                      NIXL_SUCCESS);
+        assert_int_equal(blocks_of(xfer, l, r, N), N);
+        for (size_t i = 0; i < N; i++) {
+            assert_int_equal(l[i].addr, descs[indices[i]].addr);
+            assert_int_equal(r[i].addr, l[i].addr);
+            assert_int_equal(l[i].dev, i);
+        }
+        assert_status(nixl_xfer_release(xfer), NIXL_SUCCESS);
+    }
+    lists_end(&lists);
+}
+
 static void large_requests_keep_every_block(void **state) {
     enum {
         N = 50000
@@ -391,6 +429,7 @@ int main(void) {
         cmocka_unit_test(only_dense_ascending_neighbours_merge),
         cmocka_unit_test(blocks_with_gaps_do_not_merge_but_share_a_run),
         cmocka_unit_test(index_of_each_block_stays_the_users),
+        cmocka_unit_test(indices_of_a_list_of_runs_find_their_blocks),
         cmocka_unit_test(large_requests_keep_every_block),
         cmocka_unit_test(bad_arguments_are_refused_in_words),
         cmocka_unit_test(lengths_must_agree),

@@ -400,6 +400,74 @@ static void any_mixture_is_covered_as_by_a_full_search(void **state) {
     model_run(2, 1000000, 999999, 1000); /* huge */
 }
 
+/* Blocks of a plain list looked up in a row, as preparing and creating do, some of them in no region. */
+static void walk_run(uint64_t devs, uint64_t spread, uint64_t longest) {
+    static struct region *all[MODEL];
+    static struct nixl_desc descs[2000];
+    struct region_set set;
+
+    region_set_init(&set);
+    for (size_t i = 0; i < 1000; i++) {
+        struct block block = {random_below(spread), random_below(longest), random_below(devs)};
+
+        all[i] = add_to(&set, DRAM_SEG, block, 1u + (uint32_t)random_below(3));
+    }
+    for (size_t i = 0; i < 2000; i++) {
+        descs[i] =
+            (struct nixl_desc){random_below(spread), random_below(longest / 4 + 1), random_below(devs)};
+        if (random_below(8) != 0) {
+            const struct region *region = all[random_below(1000)];
+
+            descs[i] = (struct nixl_desc){region->addr, random_below(region->len + 1), region->dev};
+        }
+    }
+    for (uint32_t want = 0; want < 4; want++) {
+        struct region_walk walk = {.set = &set, .mem = DRAM_SEG, .want = want};
+
+        for (size_t i = 0; i < 2000; i++) {
+            struct region *found = walk.hint.last;
+
+            if (found == NULL || !region_holds(found, &descs[i])) {
+                found = region_walk_find(&walk, &descs[i], (const unsigned char *)descs, sizeof descs[0], i,
+                                         2000);
+            }
+            assert_int_equal(found != NULL, model_covers(all, 1000, &descs[i], want));
+            if (found != NULL) {
+                assert_true(region_holds(found, &descs[i]) && (found->backends & want) == want);
+            }
+        }
+        assert_true(walk.ahead_count != 0);
+    }
+    clear(&set);
+}
+
+static void blocks_looked_up_in_a_row_are_found_as_one_by_one(void **state) {
+    walk_run(1, 10000000, 500); /* apart: every block in another region */
+    walk_run(1, 100000, 500);   /* overlapping */
+    walk_run(7, 100000, 500);
+    walk_run(100000, 10, 10);
+}
+
+static void walk_over_no_regions_finds_none(void **state) {
+    struct nixl_desc descs[20] = {{0x1000, 1, 0}};
+    struct region_set set;
+    struct region_walk walk = {.set = &set, .mem = DRAM_SEG};
+    struct region *region;
+
+    region_set_init(&set);
+    for (size_t i = 0; i < 20; i++) {
+        assert_null(region_walk_find(&walk, &descs[i], (const unsigned char *)descs, sizeof descs[0], i, 20));
+    }
+    /* Also when there were some. */
+    region = add(&set, 0x1000, 1);
+    drop(&set, region);
+    walk = (struct region_walk){.set = &set, .mem = DRAM_SEG};
+    for (size_t i = 0; i < 20; i++) {
+        assert_null(region_walk_find(&walk, &descs[i], (const unsigned char *)descs, sizeof descs[0], i, 20));
+    }
+    clear(&set);
+}
+
 /* Fills, in an order, and finds each in another. */
 static void fill_run(const size_t *order, size_t n) {
     struct region_set set;
@@ -489,6 +557,8 @@ int main(void) {
         cmocka_unit_test(wanted_backends_choose_among_regions),
         cmocka_unit_test(id_finds_its_region_until_that_leaves_also_when_the_slot_is_used_again),
         cmocka_unit_test(any_mixture_is_covered_as_by_a_full_search),
+        cmocka_unit_test(blocks_looked_up_in_a_row_are_found_as_one_by_one),
+        cmocka_unit_test(walk_over_no_regions_finds_none),
         cmocka_unit_test(ten_thousand_regions_are_found_whatever_the_order_of_adding),
         cmocka_unit_test(reserved_room_suffices_when_every_chunk_is_full),
     };

@@ -490,6 +490,75 @@ static void request_outlives_its_agent_and_says_so(void **state) {
     assert_status(nixl_xfer_release(active), NIXL_SUCCESS);
 }
 
+/* What a forked child finds, without the fork. */
+static void handles_of_another_process_are_refused(void **state) {
+    struct agents agents;
+    struct nixl_cost cost = NIXL_COST_INIT;
+    struct nixl_xfer *xfer;
+    struct nixl_dlist *dlist;
+    struct nixl_desc desc;
+    struct nixl_list list = NIXL_LIST(DRAM_SEG, &desc, 1);
+
+    agents_begin(&agents, NULL, NULL);
+    xfer = request_of(&agents, NIXL_WRITE, 0, 64, NULL);
+    desc = (struct nixl_desc){(uintptr_t)agents.a.memory, 64, 0};
+    assert_status(nixl_dlist_prepare(agents.a.agent, NULL, &list, NULL, &dlist), NIXL_SUCCESS);
+    agents.a.agent->fork_generation--;
+    assert_int_equal(nixl_xfer_post(xfer, NULL), NIXL_ERR_NOT_ALLOWED);
+    assert_words(nixl_error(), "was made before fork()");
+    assert_int_equal(nixl_xfer_poll(xfer), NIXL_ERR_NOT_ALLOWED);
+    assert_int_equal(nixl_xfer_wait(xfer, 1), NIXL_ERR_NOT_ALLOWED);
+    assert_int_equal(nixl_xfer_cancel(xfer), NIXL_ERR_NOT_ALLOWED);
+    assert_int_equal(nixl_xfer_cost(xfer, &cost), NIXL_ERR_NOT_ALLOWED);
+    assert_int_equal(nixl_xfer_release(xfer), NIXL_ERR_NOT_ALLOWED);
+    assert_string_equal(nixl_xfer_transport(xfer), "MOCK");
+    nixl_dlist_release(dlist);
+    assert_words(nixl_error(), "was made before fork()");
+    agents.a.agent->fork_generation++;
+    assert_status(nixl_xfer_release(xfer), NIXL_SUCCESS);
+    nixl_dlist_release(dlist);
+    agents_end(&agents);
+}
+
+static void agent_that_ends_uses_force_on_what_does_not_let_go(void **state) {
+    struct agents agents;
+    struct nixl_xfer *xfer;
+    uint64_t begin;
+
+    agents_begin(&agents, "hold", "yes");
+    the_mock()->set("A", "stubborn", "yes");
+    xfer = request_of(&agents, NIXL_WRITE, 0, 64, NULL);
+    assert_int_equal(nixl_xfer_post(xfer, NULL), NIXL_IN_PROG);
+    begin = clock_now_ns();
+    agents_end(&agents);
+    assert_in_range((clock_now_ns() - begin) / NS_PER_MS, 95, 2000);
+    assert_int_equal(nixl_xfer_cancel(xfer), NIXL_SUCCESS);
+    assert_words(nixl_xfer_error(xfer), "the end of its agent");
+    assert_status(nixl_xfer_release(xfer), NIXL_SUCCESS);
+}
+
+static void malformed_notifications_are_refused_and_change_nothing(void **state) {
+    struct agents agents;
+    struct nixl_options options = NIXL_OPTIONS_INIT;
+    struct nixl_xfer *xfer;
+
+    agents_begin(&agents, NULL, NULL);
+    xfer = request_of(&agents, NIXL_WRITE, 0, 64, NULL);
+    options.has_notif = true;
+    options.notif_len = 4;
+    assert_int_equal(nixl_xfer_post(xfer, &options), NIXL_ERR_INVALID_PARAM);
+    assert_words(nixl_error(), "4 bytes at NULL");
+    options.notif = "x";
+    options.notif_len = (size_t)NIXL_NOTIF_MAX + 1;
+    assert_int_equal(nixl_xfer_post(xfer, &options), NIXL_ERR_INVALID_PARAM);
+    assert_int_equal(nixl_xfer_poll(xfer), NIXL_ERR_NOT_POSTED);
+    assert_true(nixl_xfer_post(xfer, NULL) >= 0);
+    assert_status(nixl_xfer_wait(xfer, 5000), NIXL_SUCCESS);
+    assert_int_equal(notifs_of(agents.b.agent, NULL, 0), 0);
+    assert_status(nixl_xfer_release(xfer), NIXL_SUCCESS);
+    agents_end(&agents);
+}
+
 static void nulls_are_refused(void **state) {
     assert_int_equal(nixl_xfer_post(NULL, NULL), NIXL_ERR_INVALID_PARAM);
     assert_int_equal(nixl_xfer_poll(NULL), NIXL_ERR_INVALID_PARAM);
@@ -589,6 +658,9 @@ int main(void) {
         cmocka_unit_test(deadline_cancels_with_words),
         cmocka_unit_test(stall_cancels_only_while_nothing_moves),
         cmocka_unit_test(request_outlives_its_agent_and_says_so),
+        cmocka_unit_test(handles_of_another_process_are_refused),
+        cmocka_unit_test(agent_that_ends_uses_force_on_what_does_not_let_go),
+        cmocka_unit_test(malformed_notifications_are_refused_and_change_nothing),
         cmocka_unit_test(nulls_are_refused),
         cmocka_unit_test(threads_share_one_request),
     };

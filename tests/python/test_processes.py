@@ -167,3 +167,62 @@ def test_both_kinds_of_backend_serve_one_agent(tmp_path):
             assert both.query_xfer_backend(handle) == ("UCX" if name == "peer" else "POSIX")
         assert theirs.bytes == memory.bytes == (tmp_path / "f").read_bytes()
         assert reg
+
+
+@pytest.mark.parametrize("version", ["system", "1.22"])
+def test_an_agent_in_c_is_the_peer(tmp_path, version):
+    """Each reads and writes the other's memory, and each hears of it."""
+    if not have_ucx():
+        pytest.skip("the UCX backend is not built here")
+    if version == "1.22" and not UCX122:
+        pytest.skip("UCX 1.22 cannot be had (scripts/ucx122.sh)")
+    if version == "1.22":
+        code = "import test_processes as t, sys; t.c_peer_session(sys.argv[1])"
+        env = {**os.environ, "NIXL_UCX_PATH": UCX122, "NIXL_LOG_LEVEL": "WARN"}
+        done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], env=env, text=True, capture_output=True, timeout=60)
+        assert done.returncode == 0, done.stdout + done.stderr
+    else:
+        c_peer_session(str(tmp_path))
+
+
+def c_peer_session(folder):
+    peer = subprocess.Popen([os.path.join(BUILD, "tests", "python", "python-c-peer"), folder], stderr=subprocess.PIPE, text=True)
+
+    def read(name):
+        path = os.path.join(folder, name)
+        until(lambda: os.path.exists(path) or peer.poll() is not None, 20)
+        with open(path, "rb") as file:
+            return file.read()
+
+    def heard(message):
+        until(lambda: message in agent.update_notifs().get("c", []), 20)
+
+    try:
+        with api.nixl_agent("python") as agent:
+            memory, mine = Buffer(1 << 20, ord("P")), Buffer(1 << 20, ord("C") ^ 1)
+            agent.register_memory(memory.reg() + mine.reg(), "DRAM")
+            for name, data in (("python.metadata", agent.get_agent_metadata()), ("python.address", str(memory.addr).encode())):
+                with open(os.path.join(folder, name + ".part"), "wb") as file:
+                    file.write(data)
+                os.rename(os.path.join(folder, name + ".part"), os.path.join(folder, name))
+            address = int(read("c.address"))
+            assert agent.add_remote_agent(read("c.metadata")) == b"c"
+            heard(b"c has read")
+            heard(b"c has written")
+            assert memory.bytes == b"w" * memory.size
+            local = agent.get_strided_descs([(mine.addr, 4096, 0, 4096, 256)], mem_type="DRAM")
+            remote = agent.get_strided_descs([(address, 4096, 0, 4096, 256)], mem_type="DRAM")
+            with agent.initialize_xfer("READ", local, remote, "c") as handle:
+                agent.transfer(handle)
+                finish(agent, handle, 20)
+                assert mine.bytes == b"C" * mine.size
+            mine.memory.raw = b"v" * mine.size
+            with agent.initialize_xfer("WRITE", local, remote, "c", b"python has written") as handle:
+                agent.transfer(handle)
+                finish(agent, handle, 20)
+            heard(b"bye")
+        assert peer.wait(20) == 0
+    finally:
+        peer.kill()
+        words = peer.communicate()[1]
+    assert words == ""

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench-core measures what single calls of the library cost, with a backend that moves nothing. A row is one call or a
- * pair of calls in one sync mode; rows.c holds them, main.c runs, prints and writes them.
+ * bench-core measures what single calls of the library cost, with a backend that moves nothing. A row is one
+ * call or a pair of calls in one sync mode; rows.c holds them, main.c runs, prints and writes them.
  */
 #ifndef BENCH_CORE_H
 #define BENCH_CORE_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs every row in every sync mode, 15 samples each, prints medians and writes them as JSON. Samples of a row are taken one
- * after the other; a machine that is busy with something else shows in the spread. Exits 1 when a row has no value.
+ * Runs every row in every sync mode, 15 samples each, prints medians and writes them as JSON. Samples of a
+ * row are taken one after the other; a machine that is busy with something else shows in the spread. Exits 1
+ * when a row has no value.
  *
  *     bench-core [--json FILE] [--samples N] [--row TEXT] [--mode none|strict|rw]
  */

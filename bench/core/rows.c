@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rows of bench-core. A sample repeats a call often enough for the clock and returns the cost of one, or of one
- * descriptor. What is measured is the library's front, linked as programs link it.
+ * The rows of bench-core. A sample repeats a call often enough for the clock and returns the cost of one, or
+ * of one descriptor. What is measured is the library's front, linked as programs link it.
  *
- * The reference's figures were measured on a 2-core x86-64 virtual machine with a no-op backend in the same manner.
+ * The reference's figures were measured on a 2-core x86-64 virtual machine with a no-op backend in the same
+ * manner.
  */
 #include "bench.h"
 #include "sizes.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes of heap that things of the library keep: the allocator's count before and after making many, divided. What a backend
- * keeps of its own is in it; the no-op backend keeps 32 bytes a region and nothing else.
+ * Bytes of heap that things of the library keep: the allocator's count before and after making many, divided.
+ * What a backend keeps of its own is in it; the no-op backend keeps 32 bytes a region and nothing else.
  */
 #include "sizes.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows that count bytes instead of time. Each gives bytes of heap for one of what its name says; below 0: failed. */
+/* Rows that count bytes instead of time. Each gives bytes of heap for one of what its name says; below 0:
+ * failed. */
 #ifndef BENCH_SIZES_H
 #define BENCH_SIZES_H
 

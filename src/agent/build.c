@@ -132,7 +132,8 @@ void build_use_remote(struct build *build, struct region *region) {
 #define NOT_SEEN_THROUGH __attribute__((noipa))
 #endif
 
-/* A call of the C library's memset(): what compilers make of a size they know (rep stos) is slower for some hundred bytes. */
+/* A call of the C library's memset(): what compilers make of a size they know (rep stos) is slower for some
+ * hundred bytes. */
 static NOT_SEEN_THROUGH void clear(void *at, size_t len) {
     memset(at, 0, len);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What making requests has in common: build.c writes one, make.c feeds it from prepared lists and indices, create.c from
- * two lists.
+ * What making requests has in common: build.c writes one, make.c feeds it from prepared lists and indices,
+ * create.c from two lists.
  */
 #ifndef AGENT_BUILD_H
 #define AGENT_BUILD_H
@@ -11,8 +11,8 @@
 #define BUILD_FEW_RUNS 32 /* requests up to here take exactly what they need */
 
 /*
- * A request being made. Runs are collected on the stack first; when they become many, in the block of the final request.
- * Behind the head stand the backend's state, the custom bytes, the runs, the regions held.
+ * A request being made. Runs are collected on the stack first; when they become many, in the block of the
+ * final request. Behind the head stand the backend's state, the custom bytes, the runs, the regions held.
  */
 struct build {
     struct nixl_agent *agent;
@@ -79,8 +79,8 @@ uint32_t build_reachers(struct nixl_agent *agent, const struct peer *peer);
 nixl_status_t build_offer(struct nixl_xfer *xfer);
 
 /*
- * Adds a pair. Single pairs of one length whose addresses do not go backwards share a run when the steps agree: block i of
- * a run stays descriptor first_index + i.
+ * Adds a pair. Single pairs of one length whose addresses do not go backwards share a run when the steps
+ * agree: block i of a run stays descriptor first_index + i.
  */
 static inline bool build_pair(struct build *build, const struct pair *pair) {
     struct nixl_run *run;

@@ -145,7 +145,8 @@ static enum create_result create_any(struct build *build, const struct region_se
     return CREATE_OK;
 }
 
-/* Why no backend could serve: a block that no region holds, or regions that no backend has on both sides. Tables held. */
+/* Why no backend could serve: a block that no region holds, or regions that no backend has on both sides.
+ * Tables held. */
 static nixl_status_t create_explain(struct nixl_agent *agent, const struct peer *peer,
                                     const struct nixl_list *local, const struct nixl_list *remote,
                                     uint32_t candidates) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prepared lists: a list resolved to regions once, for many requests. Kept as runs of equal blocks a step apart when
- * those average 8 blocks or more, else flat. Regions are remembered by id, so that one that went away is noticed.
- * The search needs the agent's tables; what was prepared is the list's own.
+ * Prepared lists: a list resolved to regions once, for many requests. Kept as runs of equal blocks a step
+ * apart when those average 8 blocks or more, else flat. Regions are remembered by id, so that one that went
+ * away is noticed. The search needs the agent's tables; what was prepared is the list's own.
  */
 #include "internal.h"
 
@@ -236,7 +236,8 @@ static enum draft_result draft_strided(struct draft *draft, const struct nixl_li
     return DRAFT_OK;
 }
 
-/* Resolves the list with regions that have all of `want`. On success *view is filled; its memory is the caller's. */
+/* Resolves the list with regions that have all of `want`. On success *view is filled; its memory is the
+ * caller's. */
 static enum draft_result view_make(const struct region_set *set, const struct nixl_list *list, size_t blocks,
                                    uint32_t want, struct dlist_view *view, uint64_t *bytes, size_t *bad) {
     struct draft draft = {
@@ -286,8 +287,8 @@ static struct nixl_desc block_at(const struct nixl_list *list, size_t index) {
 }
 
 /*
- * All resolutions for the backends of `candidates`: one that takes whatever region holds a block, and, for backends that
- * do not have all of those regions, one each that asks for theirs.
+ * All resolutions for the backends of `candidates`: one that takes whatever region holds a block, and, for
+ * backends that do not have all of those regions, one each that asks for theirs.
  */
 static nixl_status_t views_make(const struct region_set *set, const struct nixl_list *list, size_t blocks,
                                 uint32_t candidates, const char *owner, struct dlist_view *views,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How requests end: completed by their backend, cancelled by the program, by a deadline or because their peer is gone; and the
- * words for it. Deadlines are looked at by the progress thread, or by callers where there is none.
+ * How requests end: completed by their backend, cancelled by the program, by a deadline or because their peer
+ * is gone; and the words for it. Deadlines are looked at by the progress thread, or by callers where there is
+ * none.
  */
 #include "xfer.h"
 
@@ -143,7 +144,7 @@ void xfer_complete(void *ctx, struct nixl_request *request, const struct nixl_fa
     if (failure != NULL) {
         final = failure_take(xfer, failure);
         if ((request->flags & NIXL_REQUEST_NOTIFY_FAILURE) != 0) {
-            notice_add(xfer, (nixl_status_t)final);
+            notice_add(xfer, (nixl_status_t) final);
         }
     } else if (xfer->peer == NULL && xfer->sends_notif) {
         xfer_notify_self(xfer);
@@ -270,8 +271,8 @@ uint64_t xfer_deadline_look(struct nixl_xfer *xfer, uint64_t now) {
 }
 
 /*
- * Calls `look` for each request of the agent that is in flight, without the list's lock: it is pinned instead. The walk goes
- * on from a pinned request, which stays in the list.
+ * Calls `look` for each request of the agent that is in flight, without the list's lock: it is pinned
+ * instead. The walk goes on from a pinned request, which stays in the list.
  */
 typedef uint64_t (*xfer_look_fn)(struct nixl_xfer *xfer, void *ctx);
 
@@ -284,7 +285,8 @@ static uint64_t each_active(struct nixl_agent *agent, xfer_look_fn look, void *c
     while (xfer != NULL) {
         struct nixl_xfer *next;
 
-        /* A post sets its state, then reads is_gone; who sets is_gone then reads states: one of the two sees the other. */
+        /* A post sets its state, then reads is_gone; who sets is_gone then reads states: one of the two sees
+         * the other. */
         if (xfer_is_active(__atomic_load_n(&xfer->state, __ATOMIC_SEQ_CST))) {
             uint64_t at;
 

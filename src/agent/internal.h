@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of src/agent share: the structs of an agent, its backends, regions, peers, prepared lists and
- * requests, and the functions one file offers the others. Nobody outside src/agent includes it.
+ * What the files of src/agent share: the structs of an agent, its backends, regions, peers, prepared lists
+ * and requests, and the functions one file offers the others. Nobody outside src/agent includes it.
  *
  * Locks, in the order in which they may be taken (never two of one row, never upwards):
  *   agent->strict           one call at a time (mode STRICT only), taken at the API's edge
@@ -10,18 +10,20 @@
  *   backend->control        around the backend's control operations; may be held for long
  *   agent->tables           regions, peers, backends: searched by many, changed by few; never held for long,
  *                           never while a backend is called
- *   agent->xfers_lock       the lists of requests and prepared lists; in the modes NONE and STRICT tables guards them
+ *   agent->xfers_lock       the lists of requests and prepared lists; in the modes NONE and STRICT the
+ *                           tables' lock guards them
  *   agent->inbox.lock       received notifications
  *   xfer->words_lock        failure text
- * Host functions that a backend may call with its own locks held (complete, notified, peer_failed, wake) take the last
- * three rows only.
+ * Host functions that a backend may call with its own locks held (complete, notified, peer_failed, wake) take
+ * the last three rows only.
  *
  * Lives
- *   A region is in its set's index until deregistered, removed or retired. Prepared lists and requests know it by id, so they
- *   notice. A local region's backend handles are closed at deregistration, which is refused while an active request uses it. The
- *   keys of a peer's region stay open while requests name it (linger.c); views hold references (refs).
- *   A peer has `users` (its place in the table, and requests): keys and connection are closed when the last goes; and
- *   `refs` (users as one, and prepared lists): the struct is freed when the last goes.
+ *   A region is in its set's index until deregistered, removed or retired. Prepared lists and requests know
+ *   it by id, so they notice. A local region's backend handles are closed at deregistration, which is refused
+ *   while an active request uses it. The keys of a peer's region stay open while requests name it (linger.c);
+ *   views hold references (refs).
+ *   A peer has `users` (its place in the table, and requests): keys and connection are closed when the last
+ *   goes; and `refs` (users as one, and prepared lists): the struct is freed when the last goes.
  */
 #ifndef AGENT_INTERNAL_H
 #define AGENT_INTERNAL_H
@@ -41,7 +43,7 @@
 
 #define AGENT_BACKENDS 16 /* most backends in one agent: a set of them is a bit mask */
 
-/* ---- Backends (backend.c) -------------------------------------------------------------------------------- */
+/* ---- Backends (backend.c) ------------------------------------------------------------------------------ */
 
 struct nixl_backend {
     struct nixl_agent *agent;
@@ -50,7 +52,7 @@ struct nixl_backend {
     struct nixl_instance instance;
     struct nixl_host host; /* host.ctx is this struct */
     void *self;
-    unsigned slot; /* place in agent->backends; bit 1 << slot in masks; also the order of creation */
+    unsigned slot;        /* place in agent->backends; bit 1 << slot in masks; also the order of creation */
     uint32_t words_given; /* atomic: texts that it gave, in any thread */
     struct lock control;
     struct plugin_options options; /* parsed values, kept as long as the instance */
@@ -70,9 +72,10 @@ static inline unsigned backend_count(struct nixl_agent *agent);
 /* Mask of the backends that have all of these capabilities (enum nixl_cap set; 0: all backends). */
 static inline uint32_t backend_mask(const struct nixl_agent *agent, uint32_t caps);
 
-/* Counts the texts that backends gave in this thread: tells a failure with words from one without. Not of
- * the initial-exec model: that would take all thread variables of the library (2 KB with the texts) out of the small room that
- * a process has for libraries loaded later, and dlopen() by Python fails: "cannot allocate memory in static TLS block". */
+/* Counts the texts that backends gave in this thread: tells a failure with words from one without. Not of the
+ * initial-exec model: that would take all thread variables of the library (2 KB with the texts) out of the
+ * small room that a process has for libraries loaded later, and dlopen() by Python fails: "cannot allocate
+ * memory in static TLS block". */
 extern _Thread_local unsigned backend_words_given;
 
 /*
@@ -80,8 +83,8 @@ extern _Thread_local unsigned backend_words_given;
  *     unsigned mark = backend_mark();
  *     status = backend->ops.region_open(...);
  *     if (status < 0) return backend_fault(backend, mark, status, "registering");
- * The fault's text is the backend's own with "backend NAME: " before it, or made of `doing` when it gave none.
- * Returns `status`, NIXL_ERR_BACKEND if it is no failure at all.
+ * The fault's text is the backend's own with "backend NAME: " before it, or made of `doing` when it gave
+ * none. Returns `status`, NIXL_ERR_BACKEND if it is no failure at all.
  */
 static inline unsigned backend_mark(void) {
     return backend_words_given;
@@ -91,7 +94,7 @@ nixl_status_t backend_fault(const struct nixl_backend *backend, unsigned mark, n
 /* Closes what is open of an agent's backends, newest first, and frees them. For destroy. */
 void backend_close_all(struct nixl_agent *agent);
 
-/* ---- Regions (regions.c) --------------------------------------------------------------------------------- */
+/* ---- Regions (regions.c) ------------------------------------------------------------------------------- */
 
 /* What one backend has of a region. */
 struct region_key {
@@ -125,8 +128,8 @@ static inline struct region_key *region_key_of(struct region *region, unsigned s
     return below == 0 ? region->keys : &region->keys[__builtin_popcount(below)];
 }
 
-struct
-    region_index; /* regions of one kind sorted by (dev, addr, len), chunked, with the furthest end of each chunk */
+/* Regions of one kind sorted by (dev, addr, len), in chunks with their furthest ends. */
+struct region_index;
 
 /* All regions of one owner. Guarded by agent->tables. */
 struct region_set {
@@ -150,7 +153,8 @@ struct region_hint {
     uint32_t at;
 };
 
-/* Whether a block lies in a region. No branches within: in a scattered list none of them could be foretold. */
+/* Whether a block lies in a region. No branches within: in a scattered list none of them could be
+ * foretold. */
 static inline bool region_holds(const struct region *region, const struct nixl_desc *desc) {
 #ifndef BREAK_5
     uint64_t offset = desc->addr - region->addr;
@@ -193,13 +197,14 @@ static inline struct region *region_set_get(const struct region_set *set, struct
     }
     return NULL;
 }
-/* A region that holds the whole block and has all of the backends in `want` (0: any). NULL: none. Zero-length blocks
- * need addr within [start, end]. Unbounded regions hold everything from their addr on. */
+/* A region that holds the whole block and has all of the backends in `want` (0: any). NULL: none. Zero-length
+ * blocks need addr within [start, end]. Unbounded regions hold everything from their addr on. */
 struct region *region_set_cover(const struct region_set *set, nixl_mem_t mem, const struct nixl_desc *desc,
                                 uint32_t want, struct region_hint *hint);
 /*
- * The regions of a plain list's blocks, one after the other. When many blocks in a row lie each in another region and those are
- * not in order, several are looked up at once. Begin with set, mem and want, the rest zeros. Valid while the tables stay locked.
+ * The regions of a plain list's blocks, one after the other. When many blocks in a row lie each in another
+ * region and those are not in order, several are looked up at once. Begin with set, mem and want, the rest
+ * zeros. Valid while the tables stay locked.
  */
 #define REGION_AHEAD 16
 #define REGION_AHEAD_AFTER 4
@@ -214,14 +219,17 @@ struct region_walk {
     struct region *ahead[REGION_AHEAD];
 };
 
-/* The region of block `index` of `count`, `step` bytes apart from `items` on; it does not lie in hint.last. */
-struct region *region_walk_find(struct region_walk *walk, const struct nixl_desc *desc, const unsigned char *items,
-                                size_t step, size_t index, size_t count);
+/* The region of block `index` of `count`, `step` bytes apart from `items` on; it does not lie in
+ * hint.last. */
+struct region *region_walk_find(struct region_walk *walk, const struct nixl_desc *desc,
+                                const unsigned char *items, size_t step, size_t index, size_t count);
 
-/* A region equal in addr, len (0 as unbounded for storage kinds) and dev with mark 0 that has some of `want` (0: any). */
+/* A region equal in addr, len (0 as unbounded for storage kinds) and dev with mark 0 that has some of `want`
+ * (0: any). */
 struct region *region_set_exact(const struct region_set *set, nixl_mem_t mem, const struct nixl_desc *desc,
                                 uint32_t want);
-/* Says why a block is not covered: in no region, or in which two it spans. Sets the error text, returns NOT_FOUND. */
+/* Says why a block is not covered: in no region, or in which two it spans. Sets the error text, returns
+ * NOT_FOUND. */
 nixl_status_t region_set_explain(const struct region_set *set, nixl_mem_t mem, const struct nixl_desc *desc,
                                  size_t index, const char *owner);
 /* Visits all regions of a kind in order (dev, addr, len); false ends the walk. */
@@ -229,7 +237,7 @@ typedef bool (*region_visit_fn)(struct region *region, void *ctx);
 void region_set_each(const struct region_set *set, nixl_mem_t mem, region_visit_fn visit, void *ctx);
 size_t region_set_count(const struct region_set *set, nixl_mem_t mem);
 
-/* ---- Peers (peer.c) -------------------------------------------------------------------------------------- */
+/* ---- Peers (peer.c) ------------------------------------------------------------------------------------ */
 
 struct peer {
     struct nixl_agent *agent;
@@ -241,7 +249,7 @@ struct peer {
     uint64_t heard_ns; /* atomic: when something last arrived from it (coarse clock), for stalls */
     uint32_t backends; /* mask of backends with a handle below; grows only, tables */
     void *handles[AGENT_BACKENDS];
-    struct nixl_backend *notifier; /* carries notifications to it, NULL for none; atomic */
+    struct nixl_backend *notifier;      /* carries notifications to it, NULL for none; atomic */
     struct bytes conns[AGENT_BACKENDS]; /* as loaded, to compare on a reload */
     struct region_set regions;
     struct lingering *lingering; /* regions that left the set while requests name them, by id (linger.c) */
@@ -274,8 +282,8 @@ struct lingering {
 
 /* Room for more of them. False without memory. Tables write-held. */
 bool linger_reserve(struct peer *peer, size_t more);
-/* Regions are about to leave the peer's set: those that requests name linger and keep the set's reference. The others are
- * put first; returns how many. Tables write-held, room reserved. */
+/* Regions are about to leave the peer's set: those that requests name linger and keep the set's reference.
+ * The others are put first; returns how many. Tables write-held, room reserved. */
 size_t linger_note(struct nixl_agent *agent, struct peer *peer, struct region **leaving, size_t count);
 
 /* Finds a loaded peer; tables must be held. NULL: none. */
@@ -291,13 +299,13 @@ void peer_unref(struct peer *peer);
 void peer_region_unref(struct peer *peer, struct region *region);
 /* Closes the keys of a region that nobody holds any more, and frees it. No table lock held. */
 void peer_region_end(struct peer *peer, struct region *region);
-/* Takes a peer out of the table (tables write-held by the caller), marks it gone. The table's use goes to the caller, who then calls
- * xfer_fail_peer() and peer_leave() without the lock. */
+/* Takes a peer out of the table (tables write-held by the caller), marks it gone. The table's use goes to the
+ * caller, who then calls xfer_fail_peer() and peer_leave() without the lock. */
 void peer_retire(struct peer *peer);
 /* host->peer_failed. */
 void peer_on_failure(void *ctx, void *token, nixl_status_t status, const char *text);
 
-/* ---- Lists read (list.c): any form as a sequence of blocks ------------------------------------------------ */
+/* ---- Lists read (list.c): any form as a sequence of blocks --------------------------------------------- */
 
 struct list_reader {
     const unsigned char *at; /* the next item */
@@ -307,13 +315,15 @@ struct list_reader {
     struct nixl_strided_desc strided; /* what is left of the current strided item */
 };
 
-/* Checks a list whole: kind, form (one of the allowed bits 1 << form), pointers, sizes, wrap-around of addr + len (DRAM, VRAM), count of blocks
- * below 2^31, and sums it up. Words name the item. `allow_empty`: count 0 is fine. */
+/* Checks a list whole: kind, form (one of the allowed bits 1 << form), pointers, sizes, wrap-around of addr +
+ * len (DRAM, VRAM), count of blocks below 2^31, and sums it up. Words name the item. `allow_empty`: count 0
+ * is fine. */
 nixl_status_t list_check(const struct nixl_list *list, uint32_t forms, bool allow_empty, const char *what,
                          size_t *blocks, uint64_t *bytes);
-/* The same without a look at the items. For plain lists of memory that is enough where each block is then looked up: a
- * block that wraps around is in no region. */
-nixl_status_t list_check_head(const struct nixl_list *list, uint32_t forms, bool allow_empty, const char *what);
+/* The same without a look at the items. For plain lists of memory that is enough where each block is then
+ * looked up: a block that wraps around is in no region. */
+nixl_status_t list_check_head(const struct nixl_list *list, uint32_t forms, bool allow_empty,
+                              const char *what);
 /* Whether that is so. */
 static inline bool list_is_quick(const struct nixl_list *list) {
     return list->form == NIXL_FORM_PLAIN && (list->mem == DRAM_SEG || list->mem == VRAM_SEG);
@@ -330,10 +340,10 @@ static inline bool mem_is_storage(nixl_mem_t mem) {
     return mem == BLK_SEG || mem == OBJ_SEG || mem == FILE_SEG;
 }
 
-/* ---- Prepared lists (dlist.c) ----------------------------------------------------------------------------- */
+/* ---- Prepared lists (dlist.c) -------------------------------------------------------------------------- */
 
-/* Set in `slot`: the block adjoins its predecessor in one dense run (equal lengths, one region, step == len). Making a request
- * merges such neighbours. Slots of regions stay below it. */
+/* Set in `slot`: the block adjoins its predecessor in one dense run (equal lengths, one region, step == len).
+ * Making a request merges such neighbours. Slots of regions stay below it. */
 #define DLIST_JOINS UINT32_C(0x80000000)
 
 struct dlist_entry { /* flat: one a block */
@@ -349,8 +359,8 @@ struct dlist_run { /* compact: one a run of blocks with one step, one length, on
     struct region_id region;
 };
 
-/* One resolution, valid for each backend of its mask: usually there is one, more when a kind's regions were registered with
- * different backends. */
+/* One resolution, valid for each backend of its mask: usually there is one, more when a kind's regions were
+ * registered with different backends. */
 struct dlist_view {
     uint32_t backends;
     bool is_flat;
@@ -374,12 +384,13 @@ struct nixl_dlist {
 /* Takes a list out of its agent: afterwards it can only be released. */
 void dlist_orphan(struct nixl_dlist *dlist);
 
-/* ---- Requests (xfer.c, build.c) --------------------------------------------------------------------------- */
+/* ---- Requests (xfer.c, build.c) ------------------------------------------------------------------------ */
 
 /*
- * The states of a request. All above 0 are "in progress" to the outside; only one thread at a time is in POSTING, which
- * it has entered by the one compare-and-swap of a post. While `is_posting` the backend's post has not returned: nobody else
- * calls the backend for this request. WAITED is IN_PROG with somebody asleep on the word.
+ * The states of a request. All above 0 are "in progress" to the outside; only one thread at a time is in
+ * POSTING, which it has entered by the one compare-and-swap of a post. While `is_posting` the backend's post
+ * has not returned: nobody else calls the backend for this request. WAITED is IN_PROG with somebody asleep on
+ * the word.
  */
 #define XFER_IN_PROG 1
 #define XFER_POSTING 2
@@ -414,23 +425,23 @@ struct nixl_xfer {
     uint64_t peer_changes;  /* peer->changes, likewise */
     bool sends_notif;       /* the stored notification is sent with each post */
     uint8_t cancel_level;   /* atomic, enum xfer_cancel_level; of this run */
-    struct lock
-        turn; /* held while cancel is called: a post waits for it. Nothing else is taken by its holder but xfers_lock and
-                               words_lock */
+    /* Held while cancel is called: a post waits for it. Its holder takes nothing else but xfers_lock and
+     * words_lock. */
+    struct lock turn;
     uint64_t timeout_ms, stall_timeout_ms; /* in force; NIXL_NO_TIMEOUT for none */
     uint64_t deadline_ns;                  /* atomic, coarse clock; CLOCK_NEVER */
     uint64_t moved_ns, moved_bytes;        /* atomic: the last time done_bytes was seen to change (stall) */
     uint64_t start_ns, post_ns, end_ns;    /* telemetry */
 
-    /* Regions are known by id: that they are gone is noticed, and their handles are not used then. The keys of a peer's regions must
-     * outlive the request all the same: linger.c sees to that. */
+    /* Regions are known by id: that they are gone is noticed, and their handles are not used then. The keys
+     * of a peer's regions must outlive the request all the same: linger.c sees to that. */
     struct region_id *local_regions; /* of this agent; for loopback of both sides */
     size_t local_count;
     struct region_id *remote_regions; /* of the peer */
     size_t remote_count;
     bool names_lingering; /* some of them have left: under the lock of the list */
 
-    struct bytes notif; /* grows and is kept */
+    struct bytes notif;            /* grows and is kept */
     struct nixl_xfer *prev, *next; /* agent->xfers, under xfers_lock */
     uint32_t pins;                 /* under xfers_lock: others that look at it; a release waits for them */
     void *block;                   /* the heap block in which all of it lives */
@@ -449,23 +460,26 @@ struct xfer_words {
 /* Puts a new request into its agent's list, and takes it out again. Tables held; not held. */
 void xfer_enlist(struct nixl_xfer *xfer);
 void xfer_delist(struct nixl_xfer *xfer);
-/* Ends what a request that leaves the list named of lingering regions: those that nobody names any more, chained by
- * keys[0].bytes, are the caller's to close. Lock of the list held. */
+/* Ends what a request that leaves the list named of lingering regions: those that nobody names any more,
+ * chained by keys[0].bytes, are the caller's to close. Lock of the list held. */
 struct region *linger_drop(struct nixl_xfer *xfer);
-/* Gives back what a request that is not enlisted holds, and frees it. The backend's request is closed already. No lock held. */
+/* Gives back what a request that is not enlisted holds, and frees it. The backend's request is closed
+ * already. No lock held. */
 void xfer_free(struct nixl_xfer *xfer);
 /* host->complete. */
 void xfer_complete(void *ctx, struct nixl_request *request, const struct nixl_failure *failure);
-/* Ends every active request of a removed peer as NOT_FOUND "peer removed" (cancel, FORCE). No table lock held. */
+/* Ends every active request of a removed peer as NOT_FOUND "peer removed" (cancel, FORCE). No table lock
+ * held. */
 void xfer_fail_peer(struct nixl_agent *agent, struct peer *peer, const char *words);
-/* True when an active request holds a local region whose mark is set. Takes xfers_lock; tables may be held. */
+/* True when an active request holds a local region whose mark is set. Takes xfers_lock; tables may be
+ * held. */
 bool xfer_any_active_uses_marked(struct nixl_agent *agent);
 /* Looks at deadlines and stalls of all active requests; returns the next time to look (CLOCK_NEVER: none). */
 uint64_t xfer_check_deadlines(struct nixl_agent *agent, uint64_t now_ns);
 /* Cancels and quiesces all requests, detaches them and all prepared lists from the agent. For destroy. */
 void xfer_orphan_all(struct nixl_agent *agent);
 
-/* ---- Notices of failure to targets (notices.c) --------------------------------------------------------------- */
+/* ---- Notices of failure to targets (notices.c) --------------------------------------------------------- */
 
 #define NOTICE_WORD "NIXL_FAILED "
 
@@ -479,7 +493,7 @@ void notice_add(struct nixl_xfer *xfer, nixl_status_t status);
 /* Sends what is noted. No lock of a backend held. */
 void notices_send(struct nixl_agent *agent);
 
-/* ---- Progress (progress.c) -------------------------------------------------------------------------------- */
+/* ---- Progress (progress.c) ----------------------------------------------------------------------------- */
 
 /* A waiter polls that long before it sleeps, where the process has more than one processor. */
 #define PROGRESS_WAIT_SPIN_NS (20 * NS_PER_US)
@@ -487,21 +501,21 @@ void notices_send(struct nixl_agent *agent);
 struct progress {
     struct thread thread;
     bool has_thread;
-    bool stop;         /* atomic */
-    bool is_away;      /* atomic: the thread leaves the work to callers that poll, for a millisecond */
-    uint32_t waiting;  /* atomic: callers that sleep and count on the thread */
-    uint32_t sleepers; /* atomic: who sleeps on epoll_fd or is about to: the thread, or one waiter where there is none */
+    bool stop;            /* atomic */
+    bool is_away;         /* atomic: the thread leaves the work to callers that poll, for a millisecond */
+    uint32_t waiting;     /* atomic: callers that sleep and count on the thread */
+    uint32_t sleepers;    /* atomic: who sleeps on epoll_fd: the thread, or one waiter where there is none */
     struct lock sleeping; /* held by the waiter that sleeps on epoll_fd */
     struct lock arming;   /* around arm operations and around changes of the descriptor sets; taken last */
     int wake_fd;          /* eventfd that wakes who sleeps on epoll_fd */
     int epoll_fd;         /* wake_fd and the backends' event descriptors */
     uint64_t wake_at_ns;  /* atomic: until when the thread sleeps at most */
-    uint64_t polls;       /* grows with each poll by a caller (relaxed): the thread stays away while it moves */
+    uint64_t polls;       /* grows with each poll by a caller: the thread stays away while it moves */
     uint64_t deadline_ns; /* atomic: no deadline is earlier */
     uint64_t spin_ns;
     /* The completion descriptor. */
     int event_fd;    /* eventfd, -1 until asked for (atomic) */
-    int outer_fd;    /* epoll of event_fd and, without a thread, of the backends' descriptors: what the user gets */
+    int outer_fd;    /* epoll of event_fd and, without a thread, of the backends' descriptors: the user's */
     bool is_armed;   /* atomic */
     uint64_t events; /* atomic: completions and notifications so far, counted while event_fd is there */
     uint64_t seen;   /* events at the last arm, under arming */
@@ -509,14 +523,16 @@ struct progress {
 
 nixl_status_t progress_open(struct nixl_agent *agent);
 nixl_status_t progress_start_thread(struct nixl_agent *agent);
-/* Joins the thread; descriptors stay, so that backends may still wake. For destroy: then backends are closed. */
+/* Joins the thread; descriptors stay, so that backends may still wake. For destroy: then backends are
+ * closed. */
 void progress_stop(struct nixl_agent *agent);
 void progress_close(struct nixl_agent *agent); /* closes the descriptors */
 /* A backend that needs progress was opened. */
 nixl_status_t progress_add_backend(struct nixl_agent *agent, struct nixl_backend *backend);
 /*
- * How a caller sleeps. With a thread, or for a backend that needs no progress: between wait_begin and wait_end it sleeps on
- * its own word. Else, if sleep_begin says yes, on all events by progress_sleep(), which may return for nothing.
+ * How a caller sleeps. With a thread, or for a backend that needs no progress: between wait_begin and
+ * wait_end it sleeps on its own word. Else, if sleep_begin says yes, on all events by progress_sleep(), which
+ * may return for nothing.
  */
 void progress_wait_begin(struct nixl_agent *agent);
 void progress_wait_end(struct nixl_agent *agent);
@@ -533,7 +549,7 @@ void progress_event(struct nixl_agent *agent);
 /* A request with that deadline was posted. */
 void progress_deadline(struct nixl_agent *agent, uint64_t deadline_ns);
 
-/* ---- Notifications (notif.c) ------------------------------------------------------------------------------ */
+/* ---- Notifications (notif.c) --------------------------------------------------------------------------- */
 
 struct inbox {
     struct lock lock;
@@ -543,13 +559,14 @@ struct inbox {
 
 void inbox_init(struct inbox *inbox);
 void inbox_destroy(struct inbox *inbox);
-/* Adds a notification as if `backend` had delivered it (NULL: this agent itself). False without memory (logged). */
+/* Adds a notification as if `backend` had delivered it (NULL: this agent itself). False without memory
+ * (logged). */
 bool inbox_add(struct nixl_agent *agent, struct nixl_backend *backend, const char *sender, size_t sender_len,
                const void *msg, size_t len);
 /* host->notified. */
 void notif_on_arrival(void *ctx, const char *sender, size_t sender_len, const void *msg, size_t len);
 
-/* ---- Metadata (metadata.c, load.c, changes.c) -------------------------------------------------------------- */
+/* ---- Metadata (metadata.c, load.c, changes.c) ---------------------------------------------------------- */
 
 /* What changed, for update blobs: a bounded log. Guarded by agent->tables. */
 struct change_log {
@@ -560,11 +577,12 @@ struct change_log {
 
 /* Notes that a local region was added or removed (tables write-held): grows agent->generation. */
 void changes_note(struct nixl_agent *agent, const struct region *region, bool added);
-/* Something else of the blob changed (tables write-held): grows the generation; updates from before are not possible. */
+/* Something else of the blob changed (tables write-held): grows the generation; updates from before are not
+ * possible. */
 void changes_cut(struct nixl_agent *agent);
 void changes_destroy(struct nixl_agent *agent);
 
-/* ---- The agent (agent.c) ---------------------------------------------------------------------------------- */
+/* ---- The agent (agent.c) ------------------------------------------------------------------------------- */
 
 struct nixl_agent {
     char *name;
@@ -581,7 +599,8 @@ struct nixl_agent {
 
     struct nixl_backend *backends[AGENT_BACKENDS]; /* grows only; count is atomic (release after the slot) */
     unsigned backend_count;
-    uint32_t able[3]; /* masks of those that reach others, serve this agent, notify: bit i of enum nixl_cap; atomic */
+    uint32_t
+        able[3]; /* masks by bit of enum nixl_cap: who reaches others, serves this agent, notifies; atomic */
 
     struct region_set regions;
     uint64_t local_changes; /* atomic: grows when a local region is removed */
@@ -592,8 +611,8 @@ struct nixl_agent {
     uint64_t blob_generation;
     bool blob_valid;
 
-    struct hash peers; /* name -> struct peer; tables */
-    struct peer *last_found; /* atomic: what peer_find() gave last, in the table; tables */
+    struct hash peers;          /* name -> struct peer; tables */
+    struct peer *last_found;    /* atomic: what peer_find() gave last, in the table; tables */
     struct peer *last_notified; /* one of the table, or NULL; atomic, tables */
 
     struct lock xfers_lock;
@@ -612,7 +631,8 @@ static inline unsigned backend_count(struct nixl_agent *agent) {
 }
 
 static inline uint32_t backend_mask(const struct nixl_agent *agent, uint32_t caps) {
-    uint32_t mask = caps == 0 ? (1u << __atomic_load_n(&agent->backend_count, __ATOMIC_ACQUIRE)) - 1u : UINT32_MAX;
+    uint32_t mask =
+        caps == 0 ? (1u << __atomic_load_n(&agent->backend_count, __ATOMIC_ACQUIRE)) - 1u : UINT32_MAX;
 
     for (unsigned i = 0; i < 3; i++) {
         if ((caps & (1u << i)) != 0) {
@@ -627,8 +647,8 @@ const struct agent_exchange *agent_exchange_get(void);
 /* Closes all memory views (views.c). For destroy. */
 void views_close_all(struct nixl_agent *agent);
 
-/* Modes. "search" looks into tables, "change" alters them, "data" needs none (post, poll, notify). Each enter has its leave. Enter
- * also refuses in a forked child: then it returns the failure and takes nothing. */
+/* Modes. "search" looks into tables, "change" alters them, "data" needs none (post, poll, notify). Each enter
+ * has its leave. Enter also refuses in a forked child: then it returns the failure and takes nothing. */
 nixl_status_t agent_enter(struct nixl_agent *agent, const char *call); /* NULL and fork checks, strict lock */
 void agent_leave(struct nixl_agent *agent);
 
@@ -678,11 +698,13 @@ static inline void tables_leave(struct nixl_agent *agent) {
     }
 }
 
-/* ---- Options and choice (select.c) ------------------------------------------------------------------------- */
+/* ---- Options and choice (select.c) --------------------------------------------------------------------- */
 
-/* The mask of options->backends, checked to be this agent's; 0 without hints. Reads no more than options->size. */
+/* The mask of options->backends, checked to be this agent's; 0 without hints. Reads no more than
+ * options->size. */
 nixl_status_t select_hints(struct nixl_agent *agent, const struct nixl_options *options, uint32_t *mask);
-/* A full options struct whatever the caller's size: members beyond it are the defaults. NULL gives the defaults. */
+/* A full options struct whatever the caller's size: members beyond it are the defaults. NULL gives the
+ * defaults. */
 struct nixl_options options_full(const struct nixl_options *options);
 extern const struct nixl_options options_default;
 /* The same without a copy where none is needed; else it is made in *storage. */
@@ -697,10 +719,12 @@ static inline const struct nixl_options *options_view(const struct nixl_options 
     *storage = options_full(options);
     return storage;
 }
-/* The order in which to try the backends of `mask`: hints in their order, then rank, then creation. Returns how many. */
+/* The order in which to try the backends of `mask`: hints in their order, then rank, then creation. Returns
+ * how many. */
 unsigned select_order(struct nixl_agent *agent, const struct nixl_options *options, uint32_t mask,
                       struct nixl_backend *order[AGENT_BACKENDS]);
-/* Appends to the error text which plugins would take these kinds ("POSIX would: create it with nixl_backend_create()"). */
+/* Appends to the error text which plugins would take these kinds ("POSIX would: create it with
+ * nixl_backend_create()"). */
 void select_suggest(struct nixl_agent *agent, nixl_mem_t local, nixl_mem_t remote, bool remote_peer);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Regions of a peer that left its set, by an update, while requests name them: their keys stay open until the last of those
- * requests is released. Requests hold no references, which would cost two atomic operations a region each time one is made;
- * they are counted here, once, when a region leaves. Guarded by the lock of the agent's requests (xfers_take).
+ * Regions of a peer that left its set, by an update, while requests name them: their keys stay open until the
+ * last of those requests is released. Requests hold no references, which would cost two atomic operations a
+ * region each time one is made; they are counted here, once, when a region leaves. Guarded by the lock of the
+ * agent's requests (xfers_take).
  */
 #include "internal.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Descriptor lists of any form, read as a sequence of blocks. Items are the caller's memory: of any alignment and
- * distance, read once by the check and once by the walk, never written.
+ * Descriptor lists of any form, read as a sequence of blocks. Items are the caller's memory: of any alignment
+ * and distance, read once by the check and once by the walk, never written.
  */
 #include "internal.h"
 

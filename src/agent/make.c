@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests from prepared lists and indices: the choice of the backend, and neighbours that adjoin on both sides merged
- * into one block.
+ * Requests from prepared lists and indices: the choice of the backend, and neighbours that adjoin on both
+ * sides merged into one block.
  */
 #include "build.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Registration of memory, files, objects and volumes: each block becomes a region that has a handle of every backend
- * that took it. Backends are called with their control lock alone, before the regions become visible and after they are
- * gone from the tables.
+ * Registration of memory, files, objects and volumes: each block becomes a region that has a handle of every
+ * backend that took it. Backends are called with their control lock alone, before the regions become visible
+ * and after they are gone from the tables.
  */
 #include "internal.h"
 
@@ -142,7 +142,8 @@ static bool regions_make(const struct nixl_list *list, uint32_t mask, struct reg
     return true;
 }
 
-/* Opens the regions with each backend of `mask`; *taken gets those that took them. The text tells all refusals. */
+/* Opens the regions with each backend of `mask`; *taken gets those that took them. The text tells all
+ * refusals. */
 static void offer(struct nixl_agent *agent, const struct nixl_list *list, uint32_t mask,
                   struct region **regions, size_t count, uint32_t *taken) {
     char reasons[ERROR_TEXT_SIZE] = "";

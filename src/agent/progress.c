@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who makes progress, and how everybody else sleeps. With a progress thread: it works while nobody polls, spins a short
- * while after each event, then arms the backends and sleeps on their descriptors; while callers poll it stays away.
- * Without: callers do it in poll, wait and nixl_agent_progress(), and one waiter sleeps on the descriptors. Also the
- * descriptor that tells a program's event loop of completions.
+ * Who makes progress, and how everybody else sleeps. With a progress thread: it works while nobody polls,
+ * spins a short while after each event, then arms the backends and sleeps on their descriptors; while callers
+ * poll it stays away. Without: callers do it in poll, wait and nixl_agent_progress(), and one waiter sleeps
+ * on the descriptors. Also the descriptor that tells a program's event loop of completions.
  */
 #include "internal.h"
 
@@ -175,8 +175,8 @@ static bool arm_all(struct nixl_agent *agent, uint64_t *until_ns) {
 }
 
 void progress_wake(struct nixl_agent *agent) {
-    /* Both sides change the word, so one comes after the other: a sleeper that is not seen here sees what the caller has
-     * stored before. */
+    /* Both sides change the word, so one comes after the other: a sleeper that is not seen here sees what the
+     * caller has stored before. */
     if (__atomic_fetch_add(&agent->progress.sleepers, 0, __ATOMIC_SEQ_CST) != 0) {
         fd_signal(agent->progress.wake_fd);
     }
@@ -468,7 +468,8 @@ int nixl_agent_fd(struct nixl_agent *agent) {
     return fd;
 }
 
-/* Whether something happened since the last arm; if not, the next event writes the descriptor. Under arming. */
+/* Whether something happened since the last arm; if not, the next event writes the descriptor. Under
+ * arming. */
 static bool event_arm(struct progress *progress) {
     uint64_t events;
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The regions of one owner. Per kind they stand sorted by (dev, addr, len) in chunks of up to 128, so that adding or
- * removing one moves a small piece of memory whatever the order of calls. A look-up is two searches without
- * unpredictable branches, over the chunks' first keys and within a chunk. `reach` holds the furthest end so far, so
- * that a region under which others are nested is found without a walk over all of them.
- * Not locked: the owner's tables lock guards a set.
+ * The regions of one owner. Per kind they stand sorted by (dev, addr, len) in chunks of up to 128, so that
+ * adding or removing one moves a small piece of memory whatever the order of calls. A look-up is two searches
+ * without unpredictable branches, over the chunks' first keys and within a chunk. `reach` holds the furthest
+ * end so far, so that a region under which others are nested is found without a walk over all of them. Not
+ * locked: the owner's tables lock guards a set.
  */
 #include "internal.h"
 
@@ -170,8 +170,8 @@ static struct region *place_region(const struct region_index *index, const struc
 }
 
 /*
- * Among the entries from `place` back, with the same dev, one that ends at or after `end` and has the backends. Only
- * stretches whose reach says that there is one are walked.
+ * Among the entries from `place` back, with the same dev, one that ends at or after `end` and has the
+ * backends. Only stretches whose reach says that there is one are walked.
  */
 static struct region *cover_back(const struct region_index *index, struct place place,
                                  const struct nixl_desc *desc, uint32_t want) {
@@ -213,8 +213,8 @@ static struct region *cover_back(const struct region_index *index, struct place 
     }
 }
 
-/* The next region in order, if it holds the block: lists often go through the regions one by one. One branch, for those
- * that do not. */
+/* The next region in order, if it holds the block: lists often go through the regions one by one. One branch,
+ * for those that do not. */
 static inline struct region *cover_next(const struct nixl_desc *desc, uint32_t want,
                                         struct region_hint *hint) {
     const struct region_chunk *chunk = hint->chunk;
@@ -267,8 +267,8 @@ struct region *region_set_cover(const struct region_set *set, nixl_mem_t mem, co
 }
 
 /*
- * Looks several blocks up side by side. Each search is a chain of loads that wait for one another, but the chains of
- * different blocks do not, so the processor runs them together.
+ * Looks several blocks up side by side. Each search is a chain of loads that wait for one another, but the
+ * chains of different blocks do not, so the processor runs them together.
  */
 static void cover_many(const struct region_index *index, const unsigned char *items, size_t step,
                        size_t count, uint32_t want, struct region **found) {

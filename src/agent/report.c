@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known of a request: why it failed, its times, backend, transport and cost. Nothing here changes one. */
+/* What is known of a request: why it failed, its times, backend, transport and cost. Nothing here changes
+ * one. */
 #include "xfer.h"
 
 #include <sched.h>

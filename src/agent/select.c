@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which backend serves: the caller's hints in their order, else the cheapest by declared rank, else the first created.
- * The same agent with the same calls always chooses the same.
+ * Which backend serves: the caller's hints in their order, else the cheapest by declared rank, else the first
+ * created. The same agent with the same calls always chooses the same.
  */
 #include "internal.h"
 

@@ -2,9 +2,10 @@
 /*
  * The life of a request: posted, polled, waited for, cancelled, released.
  *
- * Who may do what is decided by the one word `state` (see internal.h). A post enters by compare-and-swap, so of two one
- * wins. A completion leaves by exchange, its last touch of the request: from then on another thread may post or release it.
- * A cancel holds `turn`: a post that finds it held steps back and waits, so the backend never sees both at once.
+ * Who may do what is decided by the one word `state` (see internal.h). A post enters by compare-and-swap, so
+ * of two one wins. A completion leaves by exchange, its last touch of the request: from then on another
+ * thread may post or release it. A cancel holds `turn`: a post that finds it held steps back and waits, so
+ * the backend never sees both at once.
  */
 #include "xfer.h"
 
@@ -44,7 +45,8 @@ void xfer_enlist(struct nixl_xfer *xfer) {
     xfers_drop_within(agent);
 }
 
-/* Takes it out once nobody else looks at it, and closes keys that stayed open for it alone. The backend has closed it. */
+/* Takes it out once nobody else looks at it, and closes keys that stayed open for it alone. The backend has
+ * closed it. */
 void xfer_delist(struct nixl_xfer *xfer) {
     struct nixl_agent *agent = xfer->agent;
     struct region *ended;
@@ -173,7 +175,8 @@ static RARE nixl_status_t notif_store(struct nixl_xfer *xfer, const struct nixl_
     return NIXL_SUCCESS;
 }
 
-/* The way into a post when something is in the way: a state that changed, a cancel, a post that has not come back yet. */
+/* The way into a post when something is in the way: a state that changed, a cancel, a post that has not come
+ * back yet. */
 static RARE int32_t post_enter_again(struct nixl_xfer *xfer) {
     int32_t state = __atomic_load_n(&xfer->state, __ATOMIC_RELAXED);
 
@@ -200,8 +203,8 @@ static RARE int32_t post_enter_again(struct nixl_xfer *xfer) {
 }
 
 /*
- * Takes the request for a post: state becomes XFER_POSTING. Returns what it was and goes back to if the post is refused; above
- * 0 it is in flight, and nothing was changed.
+ * Takes the request for a post: state becomes XFER_POSTING. Returns what it was and goes back to if the post
+ * is refused; above 0 it is in flight, and nothing was changed.
  */
 static inline int32_t post_enter(struct nixl_xfer *xfer) {
     int32_t state = __atomic_load_n(&xfer->state, __ATOMIC_RELAXED);
@@ -214,8 +217,8 @@ static inline int32_t post_enter(struct nixl_xfer *xfer) {
     xfer->state = XFER_POSTING;
     return state;
 #endif
-    /* Before local_changes, is_gone and turn are read: a deregistration, a removal or a cancel either sees this or is seen
-     * here. */
+    /* Before local_changes, is_gone and turn are read: a deregistration, a removal or a cancel either sees
+     * this or is seen here. */
     if (__builtin_expect(!__atomic_compare_exchange_n(&xfer->state, &state, XFER_POSTING, false,
                                                       __ATOMIC_SEQ_CST, __ATOMIC_RELAXED),
                          0)) {
@@ -346,8 +349,8 @@ static inline __attribute__((always_inline)) nixl_status_t post(struct nixl_xfer
         __atomic_store_n(&xfer->state, prior, __ATOMIC_RELEASE);
         return status;
     }
-    /* Stores before the next post's compare-and-swap are what it waits for, so there are no needless ones. The clocks of the last
-     * run stay until post_clocks(): overdue() tells runs apart. */
+    /* Stores before the next post's compare-and-swap are what it waits for, so there are no needless ones.
+     * The clocks of the last run stay until post_clocks(): overdue() tells runs apart. */
     __atomic_store_n(&request->done_bytes, 0, __ATOMIC_RELAXED);
     if (__builtin_expect(__atomic_load_n(&xfer->cancel_level, __ATOMIC_RELAXED) != XFER_CANCEL_NONE, 0)) {
         __atomic_store_n(&xfer->cancel_level, XFER_CANCEL_NONE, __ATOMIC_RELAXED);
@@ -462,8 +465,8 @@ nixl_status_t nixl_xfer_poll(struct nixl_xfer *xfer) {
 }
 
 /*
- * Marks the state as waited for, so that whoever ends the request wakes. Not while a post is under way: that one may end
- * inside the backend without a look at who waits. False: look again.
+ * Marks the state as waited for, so that whoever ends the request wakes. Not while a post is under way: that
+ * one may end inside the backend without a look at who waits. False: look again.
  */
 static bool mark_waited(struct nixl_xfer *xfer) {
     int32_t state = XFER_IN_PROG;
@@ -504,8 +507,8 @@ static void wait_sleep(struct nixl_xfer *xfer, uint64_t now, uint64_t until) {
         sleep_on_state(xfer, sleep_limit(xfer, now, until, SLEEP_SLICE_NS));
         progress_wait_end(agent);
     } else if (progress_sleep_begin(agent)) {
-        /* One waiter sleeps on the backends' events; whoever else completes the request wakes it. While a backend
-         * finds work at each look, nobody sleeps. */
+        /* One waiter sleeps on the backends' events; whoever else completes the request wakes it. While a
+         * backend finds work at each look, nobody sleeps. */
         if (mark_waited(xfer) && progress_run_one(agent, xfer->backend) == 0) {
             progress_sleep(agent, sleep_limit(xfer, now, until, SLEEP_SLICE_NS));
         }

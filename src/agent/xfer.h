@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files about requests share: xfer.c (post to release), ending.c (completion, cancel, deadlines), report.c
- * (what is known of one).
+ * What the files about requests share: xfer.c (post to release), ending.c (completion, cancel, deadlines),
+ * report.c (what is known of one).
  */
 #ifndef AGENT_XFER_H
 #define AGENT_XFER_H
@@ -39,12 +39,12 @@ void xfer_notif_set(struct nixl_xfer *xfer, bool sends);
 /* Delivers the notification of a request to this agent itself. */
 void xfer_notify_self(struct nixl_xfer *xfer);
 /*
- * Tells the backend to end the run that is in flight, with words for why. Asked again with more force it passes that on;
- * the first words stay. The request must not go away meanwhile.
+ * Tells the backend to end the run that is in flight, with words for why. Asked again with more force it
+ * passes that on; the first words stay. The request must not go away meanwhile.
  */
 void xfer_cancel_with(struct nixl_xfer *xfer, enum nixl_cancel how, nixl_status_t status, const char *words);
-/* Looks at one request's deadlines and cancels it when one has passed. Returns when to look again. It must not go away
- * meanwhile. */
+/* Looks at one request's deadlines and cancels it when one has passed. Returns when to look again. It must
+ * not go away meanwhile. */
 uint64_t xfer_deadline_look(struct nixl_xfer *xfer, uint64_t now_ns);
 
 #endif

@@ -138,8 +138,9 @@ void lock_take_slow(struct lock *lock) {
         }
     }
     __atomic_add_fetch(&lock->sleepers, 1, __ATOMIC_SEQ_CST);
-    /* A dropper stores `word`, then loads `sleepers`. Whoever loaded before this barrier has its store behind it, so we see the lock
-     * open; whoever loads after it sees us. Without the barrier we look again now and then. */
+    /* A dropper stores `word`, then loads `sleepers`. Whoever loaded before this barrier has its store behind
+     * it, so we see the lock open; whoever loads after it sees us. Without the barrier we look again now and
+     * then. */
     is_safe = barrier_everywhere();
     while (!lock_try(lock)) {
         futex_wait(&lock->word, 1, is_safe ? CLOCK_NEVER : clock_now_ns() + NS_PER_MS);

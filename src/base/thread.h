@@ -57,8 +57,9 @@ int futex_wake(const uint32_t *word, int count);
 
 /*
  * Spins briefly (only where the process may use more than one processor), then sleeps. Not fair, not
- * recursive; released by the thread that took it. Taking it costs one atomic operation and dropping it a plain store:
- * who is about to sleep makes sure, by a barrier in all threads, that the dropper sees it or is seen.
+ * recursive; released by the thread that took it. Taking it costs one atomic operation and dropping it a
+ * plain store: who is about to sleep makes sure, by a barrier in all threads, that the dropper sees it or is
+ * seen.
  */
 struct lock {
     uint32_t word;     /* 0 open, 1 held */

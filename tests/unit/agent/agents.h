@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two agents, "A" and "B", with MOCK backends and 1 MiB of memory each, which know each other. What most tests of requests
- * begin with. Include after cmocka.h.
+ * Two agents, "A" and "B", with MOCK backends and 1 MiB of memory each, which know each other. What most
+ * tests of requests begin with. Include after cmocka.h.
  */
 #ifndef TESTS_UNIT_AGENT_AGENTS_H
 #define TESTS_UNIT_AGENT_AGENTS_H

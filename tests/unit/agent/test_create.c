@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests from two lists: what is told before what, which backend serves, and that descriptors stay as they are. */
+/* Requests from two lists: what is told before what, which backend serves, and that descriptors stay as they
+ * are. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -129,8 +129,8 @@ static void average_of_eight_decides(void **state) {
 /* Two blocks join when they are neighbours in one dense run: the rule that merging follows. */
 static void neighbours_join_only_within_a_dense_run(void **state) {
     struct nixl_agent *agent = agent_with("NOOP");
-    /* 0, 30 make a run of step 30, so 40 begins the next one, of step 10; 60 adjoins 50 but has another length; 80 adjoins in another
-     * region. */
+    /* 0, 30 make a run of step 30, so 40 begins the next one, of step 10; 60 adjoins 50 but has another
+     * length; 80 adjoins in another region. */
     static const struct nixl_desc descs[] = {{BASE, 10, 0},      {BASE + 30, 10, 0}, {BASE + 40, 10, 0},
                                              {BASE + 50, 10, 0}, {BASE + 60, 20, 0}, {BASE + 80, 20, 0}};
     static const bool joins[] = {false, false, false, true, false, false};
@@ -312,7 +312,8 @@ static void owner_chooses_whose_memory(void **state) {
     agents_end(&agents);
 }
 
-/* Regions registered with one backend each: the list has a resolution for a backend only if that one has every block. */
+/* Regions registered with one backend each: the list has a resolution for a backend only if that one has
+ * every block. */
 static void backends_get_a_resolution_each_where_their_regions_differ(void **state) {
     struct nixl_agent *agent = agent_with("MOCK");
     struct nixl_backend *first = nixl_backend_find(agent, "MOCK");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Regions that a peer's update takes away while requests name them: their keys close with the last of those requests. */
+/* Regions that a peer's update takes away while requests name them: their keys close with the last of those
+ * requests. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registration: doubles, several backends, hints, all or nothing, transfers in flight; and asking about blocks. */
+/* Registration: doubles, several backends, hints, all or nothing, transfers in flight; and asking about
+ * blocks. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -56,7 +56,8 @@ static void thread_completes_without_any_call(void **state) {
     agents_end(&agents);
 }
 
-/* Processor time while this thread sleeps for 300 ms; the least of some tries, since the machine has others on it. */
+/* Processor time while this thread sleeps for 300 ms; the least of some tries, since the machine has others
+ * on it. */
 static uint64_t idle_cpu_us(void) {
     uint64_t least = UINT64_MAX;
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The index of regions: what covers a block, in any order of registration, nested, overlapping, doubled, unbounded. */
+/* The index of regions: what covers a block, in any order of registration, nested, overlapping, doubled,
+ * unbounded. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -94,7 +95,8 @@ static void block_of_no_bytes_lies_in_a_region_from_its_start_to_its_end(void **
     clear(&set);
 }
 
-/* The reference looks at the nearest region only: [0x10000, +0x10000) is hidden there by [0x15000, +0x1000). */
+/* The reference looks at the nearest region only: [0x10000, +0x10000) is hidden there by [0x15000,
+ * +0x1000). */
 static void region_under_a_nested_one_is_found_in_any_order(void **state) {
     static const uint64_t queries[] = {0x11000, 0x17000, 0x15000, 0x15800, 0x1ff00};
     struct region_set set;

@@ -8,6 +8,9 @@
 
 #include "base/config.h"
 #include "base/text.h"
+#ifdef NIXL_HAS_ETCD
+#include "exchange/etcd.h"
+#endif
 #include "exchange/internal.h"
 #include "wire/p2p.h"
 
@@ -83,9 +86,37 @@ nixl_status_t exchange_load(struct exchange *exchange, const char *expected, con
 
 /* ---- beginning and end ---- */
 
-static nixl_status_t store_choose(struct exchange *exchange) {
+static bool is_named(const char *variable, nixl_status_t *status) {
+    char *value = NULL;
+    bool is_there;
+
+    if (*status == NIXL_SUCCESS) {
+        *status = config_get_string(variable, NULL, &value);
+    }
+    is_there = value != NULL && value[0] != '\0';
+    free(value);
+    return is_there;
+}
+
+#ifndef NIXL_HAS_ETCD
+static nixl_status_t etcd_open(struct exchange *exchange, void **store) {
     (void)exchange;
-    return NIXL_SUCCESS;
+    (void)store;
+    return fail(NIXL_ERR_NOT_SUPPORTED,
+                "NIXL_ETCD_ENDPOINTS is set, and this libnixl was built without libcurl and jansson");
+}
+
+static const struct store_ops etcd_ops;
+#endif
+
+static nixl_status_t store_choose(struct exchange *exchange) {
+    nixl_status_t status = NIXL_SUCCESS;
+
+    if (is_named("NIXL_ETCD_ENDPOINTS", &status)) {
+        exchange->store_ops = &etcd_ops;
+        exchange->store_open = etcd_open;
+    }
+    return status;
 }
 
 static void on_close(void *state) {

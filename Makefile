@@ -5,12 +5,13 @@ PREFIX   ?= /usr/local
 DESTDIR  ?=
 SANITIZE ?=
 SECONDS  ?= 20
+MINUTES  ?= 10
 JSON     ?= build/bench-core.json
 OPTIONS  ?=
 ARGS     ?=
 
 .PHONY: all help deps deps-build deps-test deps-check build test bench bench-core bench-files bench-python wheel \
-        fuzz coverage install format check-format clean
+        fuzz coverage install soak failures-table format check-format clean
 .NOTPARALLEL:
 
 all: build
@@ -26,6 +27,8 @@ help:
 	@echo 'make install            into PREFIX=/usr/local (DESTDIR= in front of it)'
 	@echo 'make deps               install what is missing, saying what (NO_INSTALL=1: only say it)'
 	@echo 'make fuzz               run each fuzz target for SECONDS=20'
+	@echo 'make soak               peers that come and go, transfers without end, for MINUTES=10'
+	@echo 'make failures-table     run tests/faults and write what they saw into docs/failures.md'
 	@echo 'make coverage           line coverage of src/wire and src/agent'
 	@echo 'make format             format the C and C++ files (check-format: only look)'
 	@echo 'make clean              remove build/'
@@ -68,6 +71,14 @@ wheel: deps-test
 
 fuzz: deps-check
 	@scripts/fuzz.sh '$(SECONDS)' $(ARGS)
+
+soak: deps-test
+	@scripts/build.sh build $(OPTIONS)
+	@scripts/soak.sh '$(MINUTES)'
+
+failures-table: deps-test
+	@scripts/test.sh --suite failures
+	@scripts/failures_table.py build/meson-logs/testlog.txt docs/failures.md
 
 coverage: deps-check
 	@scripts/coverage.sh

@@ -52,7 +52,7 @@ static void stopped(void **state, nixl_xfer_op_t op) {
     bool was_done = false;
 
     options.timeout_ms = DEADLINE;
-    for (int round = 0; round < 3; round++) {
+    for (int round = 0; round < 2; round++) {
         struct nixl_xfer *xfer;
         nixl_status_t status;
         uint64_t start, took;

@@ -21,7 +21,8 @@ enum {
     CMD_BLOB,
     CMD_LEARN,
     CMD_NOTIFY,
-    CMD_RECEIVED
+    CMD_RECEIVED,
+    CMD_DEREGISTER
 };
 
 struct command {
@@ -205,6 +206,13 @@ static void side_notify(struct side *side, const struct command *c) {
     put(side->fd, &status, sizeof status);
 }
 
+static bool side_deregister(struct side *side) {
+    struct nixl_desc desc = {(uintptr_t)side->l.at, side->l.len, 0};
+    struct nixl_list list = NIXL_LIST(DRAM_SEG, &desc, 1);
+
+    return nixl_mem_deregister(side->l.agent, &list, NULL) == NIXL_SUCCESS;
+}
+
 static bool side_command(struct side *side) {
     struct command c;
     uint64_t end;
@@ -220,6 +228,10 @@ static bool side_command(struct side *side) {
         break;
     case CMD_CHECK:
         ok = pattern_check(side->l.at + c.a, c.b, c.c);
+        put(side->fd, &ok, sizeof ok);
+        break;
+    case CMD_DEREGISTER:
+        ok = side_deregister(side);
         put(side->fd, &ok, sizeof ok);
         break;
     case CMD_BLOB:
@@ -406,6 +418,13 @@ nixl_status_t node_learn(struct node *n, struct local *l) {
     (void)snprintf(n->error, sizeof n->error, "%s", error != NULL ? error : "");
     free(error);
     return status;
+}
+
+bool node_deregister(struct node *n) {
+    bool ok = false;
+
+    tell(n, CMD_DEREGISTER, 0, 0, 0, "", "");
+    return get(n->fd, &ok, sizeof ok) && ok;
 }
 
 void node_fill(struct node *n, size_t offset, size_t len, uint64_t seed) {

@@ -52,6 +52,8 @@ nixl_status_t node_load(struct node *n, struct local *l);
 /* Its blob alone (free()). */
 void *node_blob(struct node *n, size_t *len);
 nixl_status_t node_learn(struct node *n, struct local *l);
+/* It deregisters its memory, which stays mapped. */
+bool node_deregister(struct node *n);
 void node_fill(struct node *n, size_t offset, size_t len, uint64_t seed);
 bool node_check(struct node *n, size_t offset, size_t len, uint64_t seed);
 nixl_status_t node_notify(struct node *n, const char *peer, const char *text, unsigned count);

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lists and requests from before a peer was replaced or a region deregistered are refused in words, and memory that its owner
+ * has deregistered is not read.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "peers.h"
+
+#define MEMORY ((size_t)1 << 20)
+
+struct fixture {
+    const struct node_setting *setting;
+    struct local l;
+    struct node n;
+};
+
+static int setup(void **state) {
+    struct fixture *f = calloc(1, sizeof *f);
+
+    f->setting = *state;
+    if (!local_open(&f->l, "local", f->setting, MEMORY) ||
+        !node_start(&f->n, "node", f->setting, MEMORY, NULL) || node_load(&f->n, &f->l) != NIXL_SUCCESS) {
+        fprintf(stderr, "# %s %s\n", f->n.error, nixl_error());
+        return -1;
+    }
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state) {
+    struct fixture *f = *state;
+
+    local_close(&f->l);
+    node_stop(&f->n);
+    free(f);
+    return 0;
+}
+
+static struct nixl_dlist *prepare(struct local *l, const char *owner, uint64_t addr) {
+    struct nixl_desc block = {addr, 4096, 0};
+    struct nixl_list list = NIXL_LIST(DRAM_SEG, &block, 1);
+    struct nixl_dlist *dlist = NULL;
+
+    assert_int_equal(nixl_dlist_prepare(l->agent, owner, &list, NULL, &dlist), NIXL_SUCCESS);
+    return dlist;
+}
+
+static void what_was_made_for_the_replaced_peer_is_refused(void **state) {
+    struct fixture *f = *state;
+    struct nixl_dlist *mine = prepare(&f->l, NULL, (uintptr_t)f->l.at),
+                      *theirs = prepare(&f->l, "node", f->n.addr);
+    struct nixl_xfer *xfer = NULL, *other = NULL;
+
+    assert_int_equal(nixl_xfer_make(f->l.agent, NIXL_WRITE, mine, NULL, theirs, NULL, 1, NULL, &xfer),
+                     NIXL_SUCCESS);
+    assert_int_equal(run_once(xfer), NIXL_SUCCESS);
+    node_kill(&f->n);
+    assert_true(node_start(&f->n, "node", f->setting, MEMORY, NULL));
+    assert_int_equal(node_load(&f->n, &f->l), NIXL_SUCCESS);
+    node_fill(&f->n, 0, MEMORY, 8);
+    assert_int_equal(nixl_xfer_post(xfer, NULL), NIXL_ERR_NOT_FOUND);
+    printf("# %s\n", nixl_error());
+    assert_non_null(strstr(nixl_error(), "node"));
+    assert_int_equal(nixl_xfer_make(f->l.agent, NIXL_WRITE, mine, NULL, theirs, NULL, 1, NULL, &other),
+                     NIXL_ERR_NOT_FOUND);
+    printf("# %s\n", nixl_error());
+    assert_true(nixl_error()[0] != '\0');
+    assert_int_equal(nixl_xfer_release(xfer), NIXL_SUCCESS);
+    nixl_dlist_release(theirs);
+    nixl_dlist_release(mine);
+    /* Not a byte of it reached the new one. */
+    assert_true(node_check(&f->n, 0, MEMORY, 8));
+    outcome("post of a request to a replaced peer", over(f->setting), "NOT_FOUND", 0);
+}
+
+static void a_request_whose_local_region_went_is_refused(void **state) {
+    struct fixture *f = *state;
+    struct nixl_desc block = {(uintptr_t)f->l.at, MEMORY, 0};
+    struct nixl_list list = NIXL_LIST(DRAM_SEG, &block, 1);
+    struct nixl_xfer *xfer = request_to(&f->l, &f->n, NIXL_READ, 1, 4096, 4096, NULL);
+
+    assert_int_equal(run_once(xfer), NIXL_SUCCESS);
+    assert_int_equal(nixl_mem_deregister(f->l.agent, &list, NULL), NIXL_SUCCESS);
+    assert_int_equal(nixl_xfer_post(xfer, NULL), NIXL_ERR_NOT_FOUND);
+    printf("# %s\n", nixl_error());
+    assert_int_equal(nixl_mem_register(f->l.agent, &list, NULL), NIXL_SUCCESS);
+    /* The same bytes registered again are another region. */
+    assert_int_equal(nixl_xfer_post(xfer, NULL), NIXL_ERR_NOT_FOUND);
+    assert_int_equal(nixl_xfer_release(xfer), NIXL_SUCCESS);
+    assert_write_arrives(&f->l, &f->n, MEMORY, 4);
+    outcome("post after local deregistration", over(f->setting), "NOT_FOUND", 0);
+}
+
+/* The owner does not tell; the reader asks for what is not registered any more. */
+static void a_read_of_memory_that_its_owner_deregistered_fails(void **state) {
+    struct fixture *f = *state;
+    struct nixl_xfer *xfer = request_to(&f->l, &f->n, NIXL_READ, 1, 65536, 65536, NULL);
+    nixl_status_t status;
+    uint64_t start;
+
+    if (strstr(nixl_xfer_transport(xfer), "tcp") == NULL) {
+        assert_int_equal(nixl_xfer_release(xfer), NIXL_SUCCESS);
+        test_skip("copies by the kernel and shared memory do not ask the owner yet");
+    }
+    node_fill(&f->n, 0, MEMORY, 6);
+    assert_int_equal(run_once(xfer), NIXL_SUCCESS);
+    assert_true(pattern_check(f->l.at, 65536, 6));
+    assert_true(node_deregister(&f->n));
+    start = now_ms();
+    do {
+        status = run_once(xfer);
+    } while (status == NIXL_SUCCESS && now_ms() - start < 200);
+    printf("# %s: %s\n", nixl_status_string(status), nixl_xfer_error(xfer));
+    outcome("READ of memory its owner deregistered", over(f->setting), nixl_status_string(status),
+            (double)(now_ms() - start));
+    assert_true(status < 0);
+    assert_true(nixl_xfer_error(xfer)[0] != '\0');
+    assert_int_equal(nixl_xfer_release(xfer), NIXL_SUCCESS);
+}
+
+#define TEST(f)                                                                                              \
+    { #f, f, setup, teardown, NULL }
+
+int main(int argc, char **argv) {
+    static const struct CMUnitTest tests[] = {
+        TEST(what_was_made_for_the_replaced_peer_is_refused),
+        TEST(a_request_whose_local_region_went_is_refused),
+        TEST(a_read_of_memory_that_its_owner_deregistered_fails),
+    };
+
+    node_main(argc, argv);
+    return run_matrix(tests, COUNT_OF(tests));
+}

@@ -5,7 +5,7 @@
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root" || exit 1
-files=$(find include src bindings/capi bindings/cpp plugins tools bench examples tests \( -name '*.c' -o -name '*.h' -o -name '*.cpp' \) -type f | sort)
+files=$(find include src bindings plugins tools bench examples tests \( -name '*.c' -o -name '*.h' -o -name '*.cpp' \) -type f | sort)
 if [ "${1:-}" != --check ]; then
     # shellcheck disable=SC2086  # names without blanks, by convention of the tree
     exec clang-format -i $files

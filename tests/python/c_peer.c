@@ -54,7 +54,8 @@ static size_t get(const char *name, void *data, size_t room) {
     return len;
 }
 
-static void move(struct nixl_agent *agent, nixl_xfer_op_t op, void *mine, uint64_t theirs, const char *notif) {
+static void move(struct nixl_agent *agent, nixl_xfer_op_t op, void *mine, uint64_t theirs,
+                 const char *notif) {
     struct nixl_desc local = {(uint64_t)(uintptr_t)mine, SIZE, 0}, remote = {theirs, SIZE, 0};
     struct nixl_list locals = NIXL_LIST(DRAM_SEG, &local, 1), remotes = NIXL_LIST(DRAM_SEG, &remote, 1);
     struct nixl_options options = NIXL_OPTIONS_INIT;
@@ -87,7 +88,8 @@ static void wait_for(struct nixl_agent *agent, const char *text) {
             fail("notifications");
         }
         for (size_t k = 0; notifs != NULL && k < notifs->count; k++) {
-            if (notifs->items[k].len == strlen(text) && memcmp(notifs->items[k].msg, text, strlen(text)) == 0 &&
+            if (notifs->items[k].len == strlen(text) &&
+                memcmp(notifs->items[k].msg, text, strlen(text)) == 0 &&
                 strcmp(notifs->items[k].agent, "python") == 0) {
                 nixl_notifs_release(notifs);
                 return;

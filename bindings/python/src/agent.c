@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nixlAgent: its beginning and end, its backends, its completion descriptor. An agent is destroyed when nothing in
+ * nixlAgent: its beginning and end, its completion descriptor, its table of methods. An agent is destroyed when nothing in
  * Python refers to it and no call is inside it. At the end of the process transfers in flight are cancelled while
  * Python's objects still live, and the agents that are left are destroyed after it, when no object of the program can
  * call them any more.
@@ -169,7 +169,8 @@ static PyObject *cancel_all(PyObject *self, PyObject *unused) {
         for (uint32_t i = 0; agent->users == 0 && i < agent->handle_count; i++) {
             struct handle *handle = &agent->handles[i];
 
-            if (handle->kind == HANDLE_XFER && handle->posted && nixl_xfer_poll(handle->ptr) == NIXL_IN_PROG &&
+            if (handle->kind == HANDLE_XFER && handle->posted &&
+                nixl_xfer_poll(handle->ptr) == NIXL_IN_PROG &&
                 nixl_xfer_cancel(handle->ptr) == NIXL_IN_PROG) {
                 (void)nixl_xfer_wait(handle->ptr, 100);
             }
@@ -189,244 +190,6 @@ static void destroy_left(void) {
             agent->ptr = NULL;
         }
     }
-}
-
-/* ---- plugins and backends ---- */
-
-static PyObject *names_list(uint32_t mems) {
-    PyObject *list = PyList_New(0);
-
-    for (int kind = 0; list != NULL && kind < NIXL_MEM_KINDS; kind++) {
-        if ((mems & NIXL_MEM_BIT(kind)) != 0) {
-            PyObject *name = PyUnicode_FromString(nixl_mem_string((nixl_mem_t)kind));
-
-            if (name == NULL || PyList_Append(list, name) != 0) {
-                Py_CLEAR(list);
-            }
-            Py_XDECREF(name);
-        }
-    }
-    return list;
-}
-
-static int dict_text(PyObject *dict, const char *key, const char *value) {
-    PyObject *text = PyUnicode_DecodeUTF8(value, (Py_ssize_t)strlen(value), "surrogateescape");
-    int rc = text != NULL ? PyDict_SetItemString(dict, key, text) : -1;
-
-    Py_XDECREF(text);
-    return rc;
-}
-
-METHOD(agent_avail_plugins) {
-    struct nixl_names *names = NULL;
-    nixl_status_t status;
-    PyObject *list;
-
-    (void)self;
-    (void)args;
-    (void)nargs;
-    (void)kwnames;
-    Py_BEGIN_ALLOW_THREADS;
-    status = nixl_plugin_list(&names);
-    Py_END_ALLOW_THREADS;
-    if (status != NIXL_SUCCESS) {
-        return raise_status(status, NULL);
-    }
-    list = PyList_New(0);
-    for (size_t i = 0; list != NULL && i < names->count; i++) {
-        PyObject *name = PyUnicode_FromString(names->items[i]);
-
-        if (name == NULL || PyList_Append(list, name) != 0) {
-            Py_CLEAR(list);
-        }
-        Py_XDECREF(name);
-    }
-    nixl_free(names);
-    return list;
-}
-
-static struct nixl_plugin_info *plugin_describe(const char *type) {
-    struct nixl_plugin_info *info = NULL;
-    nixl_status_t status;
-
-    Py_BEGIN_ALLOW_THREADS;
-    status = nixl_plugin_describe(type, &info);
-    Py_END_ALLOW_THREADS;
-    if (status != NIXL_SUCCESS) {
-        raise_status(status, type);
-    }
-    return info;
-}
-
-static const struct nixl_option_info *option_at(const struct nixl_plugin_info *info, size_t i) {
-    return (const struct nixl_option_info *)(const void *)((const char *)info->options + i * info->option_bytes);
-}
-
-METHOD(agent_plugin_params) {
-    static struct signature sig = {.name = "getPluginParams", .params = {"type"}, .required = 1};
-    PyObject *v[ARGS_MAX], *params, *mems, *result = NULL;
-    struct nixl_plugin_info *info;
-    const char *type;
-
-    (void)self;
-    if (args_parse(&sig, args, nargs, kwnames, v) != 0 || (type = arg_text(v[0], "type")) == NULL ||
-        (info = plugin_describe(type)) == NULL) {
-        return NULL;
-    }
-    params = PyDict_New();
-    mems = names_list(info->mems);
-    for (size_t i = 0; params != NULL && i < info->option_count; i++) {
-        const struct nixl_option_info *option = option_at(info, i);
-
-        if (dict_text(params, option->name, option->default_value != NULL ? option->default_value : "") != 0) {
-            Py_CLEAR(params);
-        }
-    }
-    if (params != NULL && mems != NULL) {
-        result = Py_BuildValue("(OO)", params, mems);
-    }
-    Py_XDECREF(params);
-    Py_XDECREF(mems);
-    nixl_free(info);
-    return result;
-}
-
-METHOD(agent_backend_params) {
-    static struct signature sig = {.name = "getBackendParams", .params = {"backend"}, .required = 1};
-    struct agent *agent = (struct agent *)self;
-    PyObject *v[ARGS_MAX], *dict, *mems, *result = NULL;
-    struct nixl_params *params = NULL;
-    struct nixl_backend *backend;
-    nixl_status_t status;
-    uint32_t index;
-
-    if (args_parse(&sig, args, nargs, kwnames, v) != 0 ||
-        (backend = handle_hold(agent, v[0], HANDLE_BACKEND, &index)) == NULL) {
-        return NULL;
-    }
-    Py_BEGIN_ALLOW_THREADS;
-    status = nixl_backend_params(backend, &params);
-    Py_END_ALLOW_THREADS;
-    if (status != NIXL_SUCCESS) {
-        raise_status(status, nixl_backend_type(backend));
-        handle_drop(agent, index);
-        return NULL;
-    }
-    dict = PyDict_New();
-    mems = names_list(nixl_backend_mems(backend));
-    handle_drop(agent, index);
-    for (size_t i = 0; dict != NULL && i < params->count; i++) {
-        if (dict_text(dict, params->items[i].key, params->items[i].value) != 0) {
-            Py_CLEAR(dict);
-        }
-    }
-    if (dict != NULL && mems != NULL) {
-        result = Py_BuildValue("(OO)", dict, mems);
-    }
-    Py_XDECREF(dict);
-    Py_XDECREF(mems);
-    nixl_free(params);
-    return result;
-}
-
-static int warn(const char *format, const char *type, const char *name) {
-    PyObject *logging = PyImport_ImportModule("logging");
-    PyObject *logger = logging != NULL ? PyObject_CallMethod(logging, "getLogger", "s", "nixl") : NULL;
-    PyObject *done = logger != NULL ? PyObject_CallMethod(logger, "warning", "sss", format, type, name) : NULL;
-    int rc = done != NULL ? 0 : -1;
-
-    Py_XDECREF(logging);
-    Py_XDECREF(logger);
-    Py_XDECREF(done);
-    return rc;
-}
-
-/* The reference takes parameters that a plugin does not know without a word, and programs pass them (one set for all
- * backends). They are left out here, with a warning; what is known is checked by the library. */
-static int params_read(PyObject *mapping, const char *type, struct nixl_param **params, size_t *count,
-                       PyObject **keep) {
-    PyObject *items = mapping != NULL && mapping != Py_None ? PyMapping_Items(mapping) : PyList_New(0);
-    struct nixl_plugin_info *info;
-    Py_ssize_t n = items != NULL ? PyList_Size(items) : -1;
-
-    *count = 0;
-    *params = NULL;
-    *keep = items;
-    if (n <= 0) {
-        return (int)n;
-    }
-    info = plugin_describe(type);
-    *params = info != NULL ? calloc((size_t)n, sizeof **params) : NULL;
-    if (*params == NULL) {
-        if (info != NULL) {
-            PyErr_NoMemory();
-        }
-        nixl_free(info);
-        return -1;
-    }
-    for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *pair = PyList_GetItem(items, i);
-        const char *key = arg_text(PyTuple_GetItem(pair, 0), "a parameter's name");
-        const char *value = key != NULL ? arg_text(PyTuple_GetItem(pair, 1), "a parameter's value") : NULL;
-        bool known = false;
-
-        for (size_t k = 0; value != NULL && k < info->option_count && !known; k++) {
-            const struct nixl_option_info *option = option_at(info, k);
-
-            known = strcmp(key, option->name) == 0 || (option->alias != NULL && strcmp(key, option->alias) == 0);
-        }
-        if (value == NULL || (!known && warn("Backend %s has no parameter '%s': it is left out.", type, key) != 0)) {
-            nixl_free(info);
-            return -1;
-        }
-        if (known) {
-            (*params)[(*count)++] = (struct nixl_param){key, value};
-        }
-    }
-    nixl_free(info);
-    return 0;
-}
-
-METHOD(agent_create_backend) {
-    static struct signature sig = {.name = "createBackend", .params = {"type", "params"}, .required = 1};
-    struct agent *agent = (struct agent *)self;
-    PyObject *v[ARGS_MAX], *keep = NULL, *number = NULL;
-    struct nixl_backend *backend = NULL;
-    struct nixl_param *params = NULL;
-    nixl_status_t status;
-    const char *type;
-    size_t count;
-
-    if (args_parse(&sig, args, nargs, kwnames, v) != 0 || (type = arg_text(v[0], "type")) == NULL ||
-        agent_hold(agent) != 0) {
-        return NULL;
-    }
-    if (params_read(v[1], type, &params, &count, &keep) == 0) {
-        Py_BEGIN_ALLOW_THREADS;
-        status = nixl_backend_create(agent->ptr, type, params, count, &backend);
-        Py_END_ALLOW_THREADS;
-        number = status == NIXL_SUCCESS ? handle_object(agent, HANDLE_BACKEND, backend) : raise_status(status, type);
-    }
-    free(params);
-    Py_XDECREF(keep);
-    agent_drop(agent);
-    return number;
-}
-
-METHOD(agent_backend_description) {
-    static struct signature sig = {.name = "backendDescription", .params = {"backend"}, .required = 1};
-    struct agent *agent = (struct agent *)self;
-    PyObject *v[ARGS_MAX], *text;
-    struct nixl_backend *backend;
-    uint32_t index;
-
-    if (args_parse(&sig, args, nargs, kwnames, v) != 0 ||
-        (backend = handle_hold(agent, v[0], HANDLE_BACKEND, &index)) == NULL) {
-        return NULL;
-    }
-    text = PyUnicode_FromString(nixl_backend_description(backend));
-    handle_drop(agent, index);
-    return text;
 }
 
 /* ---- waiting for events ---- */
@@ -520,18 +283,23 @@ static PyMethodDef methods[] = {
     METHOD_ENTRY("close", agent_close, "close()\n\nEnds the agent; calls of other threads end first."),
     METHOD_ENTRY("getAvailPlugins", agent_avail_plugins, "getAvailPlugins() -> list[str]"),
     METHOD_ENTRY("getPluginParams", agent_plugin_params,
-                 "getPluginParams(type) -> (dict, list[str])\n\nA plugin's parameters with defaults, its memory kinds."),
+                 "getPluginParams(type) -> (dict, list[str])\n\nA plugin's parameters with defaults, its "
+                 "memory kinds."),
     METHOD_ENTRY("getBackendParams", agent_backend_params,
-                 "getBackendParams(backend) -> (dict, list[str])\n\nA backend's parameters in force, its memory kinds."),
+                 "getBackendParams(backend) -> (dict, list[str])\n\nA backend's parameters in force, its "
+                 "memory kinds."),
     METHOD_ENTRY("createBackend", agent_create_backend, "createBackend(type, params={}) -> int"),
     METHOD_ENTRY("backendDescription", agent_backend_description,
                  "backendDescription(backend) -> str\n\nWhat the backend found and chose."),
-    METHOD_ENTRY("eventFd", agent_event_fd,
-                 "eventFd() -> int\n\nBecomes readable, once armed, when a transfer ends or a notification arrives."),
+    METHOD_ENTRY(
+        "eventFd", agent_event_fd,
+        "eventFd() -> int\n\nBecomes readable, once armed, when a transfer ends or a notification arrives."),
     METHOD_ENTRY("arm", agent_arm,
                  "arm() -> bool\n\nArms eventFd(). True: something happened since, look and arm again."),
-    METHOD_ENTRY("progress", agent_progress, "progress() -> bool\n\nMakes progress once; whether something happened."),
-    METHOD_ENTRY("registerMem", agent_register_mem, "registerMem(descs, backends=[], mem_type=None) -> nixl_status_t"),
+    METHOD_ENTRY("progress", agent_progress,
+                 "progress() -> bool\n\nMakes progress once; whether something happened."),
+    METHOD_ENTRY("registerMem", agent_register_mem,
+                 "registerMem(descs, backends=[], mem_type=None) -> nixl_status_t"),
     METHOD_ENTRY("deregisterMem", agent_deregister_mem,
                  "deregisterMem(descs, backends=[], mem_type=None) -> nixl_status_t"),
     METHOD_ENTRY("queryMem", agent_query_mem, "queryMem(descs, backend, mem_type=None) -> list[dict | None]"),
@@ -542,30 +310,35 @@ static PyMethodDef methods[] = {
                  "prepXferDlist(descs, backend=[]) -> int"),
     METHOD_ENTRY("releasedDlistH", agent_release_dlist, "releasedDlistH(handle) -> nixl_status_t"),
     METHOD_ENTRY("dlistCount", agent_dlist_count, "dlistCount(handle) -> int"),
-    METHOD_ENTRY("makeXferReq", agent_make_xfer,
-                 "makeXferReq(operation, local_side, local_indices, remote_side, remote_indices, notif_msg='', "
-                 "backend=[], skip_desc_merg=False, timeout=None) -> int\n\nIndices None: all, in order."),
-    METHOD_ENTRY("createXferReq", agent_create_xfer,
-                 "createXferReq(operation, local_descs, remote_descs, remote_agent, notif_msg='', backend=[], "
-                 "timeout=None) -> int"),
+    METHOD_ENTRY(
+        "makeXferReq", agent_make_xfer,
+        "makeXferReq(operation, local_side, local_indices, remote_side, remote_indices, notif_msg='', "
+        "backend=[], skip_desc_merg=False, timeout=None) -> int\n\nIndices None: all, in order."),
+    METHOD_ENTRY(
+        "createXferReq", agent_create_xfer,
+        "createXferReq(operation, local_descs, remote_descs, remote_agent, notif_msg='', backend=[], "
+        "timeout=None) -> int"),
     METHOD_ENTRY("postXferReq", agent_post_xfer, "postXferReq(reqh, notif_msg='') -> nixl_status_t"),
     METHOD_ENTRY("getXferStatus", agent_xfer_status, "getXferStatus(reqh) -> nixl_status_t"),
     METHOD_ENTRY("waitXferReq", agent_wait_xfer,
                  "waitXferReq(reqh, timeout=None) -> nixl_status_t\n\nNIXL_IN_PROG when the time is over."),
-    METHOD_ENTRY("cancelXferReq", agent_cancel_xfer,
-                 "cancelXferReq(reqh) -> nixl_status_t\n\nNIXL_SUCCESS: it has ended; NIXL_IN_PROG: it will."),
+    METHOD_ENTRY(
+        "cancelXferReq", agent_cancel_xfer,
+        "cancelXferReq(reqh) -> nixl_status_t\n\nNIXL_SUCCESS: it has ended; NIXL_IN_PROG: it will."),
     METHOD_ENTRY("releaseXferReq", agent_release_xfer, "releaseXferReq(reqh) -> nixl_status_t"),
     METHOD_ENTRY("forgetXferReq", agent_forget_xfer,
                  "forgetXferReq(reqh)\n\nReleases it now, or when it has ended; never fails."),
     METHOD_ENTRY("getXferTelemetry", agent_xfer_telemetry, "getXferTelemetry(reqh) -> nixlXferTelemetry"),
     METHOD_ENTRY("xferTimes", agent_xfer_times,
                  "xferTimes(reqh) -> nixlXferTelemetry\n\nThe same, also while telemetry is off."),
-    METHOD_ENTRY("estimateXferCost", agent_estimate_cost,
-                 "estimateXferCost(req_handle) -> (int, int, int)\n\nDuration and margin in microseconds, method."),
+    METHOD_ENTRY(
+        "estimateXferCost", agent_estimate_cost,
+        "estimateXferCost(req_handle) -> (int, int, int)\n\nDuration and margin in microseconds, method."),
     METHOD_ENTRY("queryXferBackend", agent_query_backend, "queryXferBackend(reqh) -> int"),
     METHOD_ENTRY("xferError", agent_xfer_error, "xferError(reqh) -> str\n\nWhy it failed, or ''."),
     METHOD_ENTRY("xferTransport", agent_xfer_transport, "xferTransport(reqh) -> str"),
-    METHOD_ENTRY("getNotifs", agent_get_notifs, "getNotifs(notif_map, backends=[]) -> dict[str, list[bytes]]"),
+    METHOD_ENTRY("getNotifs", agent_get_notifs,
+                 "getNotifs(notif_map, backends=[]) -> dict[str, list[bytes]]"),
     METHOD_ENTRY("genNotif", agent_gen_notif, "genNotif(remote_agent, msg, backends=[]) -> nixl_status_t"),
     METHOD_ENTRY("makeConnection", agent_make_connection,
                  "makeConnection(remote_agent, backends=[], timeout=0) -> nixl_status_t"),
@@ -576,13 +349,16 @@ static PyMethodDef methods[] = {
     METHOD_ENTRY("getLocalPartialMD", agent_get_partial_md,
                  "getLocalPartialMD(descs, inc_conn_info=False, backends=[]) -> bytes"),
     METHOD_ENTRY("loadRemoteMD", agent_load_remote_md, "loadRemoteMD(remote_metadata) -> bytes"),
-    METHOD_ENTRY("invalidateRemoteMD", agent_invalidate_remote_md, "invalidateRemoteMD(remote_agent) -> nixl_status_t"),
+    METHOD_ENTRY("invalidateRemoteMD", agent_invalidate_remote_md,
+                 "invalidateRemoteMD(remote_agent) -> nixl_status_t"),
     METHOD_ENTRY("sendLocalMD", agent_send_local_md, "sendLocalMD(ip_addr='', port=0)"),
     METHOD_ENTRY("sendLocalPartialMD", agent_send_partial_md,
                  "sendLocalPartialMD(descs, inc_conn_info=False, backends=[], ip_addr='', port=0, label='')"),
-    METHOD_ENTRY("fetchRemoteMD", agent_fetch_remote_md, "fetchRemoteMD(remote_agent, ip_addr='', port=0, label='')"),
+    METHOD_ENTRY("fetchRemoteMD", agent_fetch_remote_md,
+                 "fetchRemoteMD(remote_agent, ip_addr='', port=0, label='')"),
     METHOD_ENTRY("invalidateLocalMD", agent_invalidate_local_md, "invalidateLocalMD(ip_addr='', port=0)"),
-    METHOD_ENTRY("checkRemoteMD", agent_check_remote_md, "checkRemoteMD(agent_name, descs=None) -> nixl_status_t"),
+    METHOD_ENTRY("checkRemoteMD", agent_check_remote_md,
+                 "checkRemoteMD(agent_name, descs=None) -> nixl_status_t"),
     {NULL, NULL, 0, NULL},
 };
 
@@ -601,11 +377,12 @@ int agent_init_type(PyObject *module) {
         {Py_tp_dealloc, (void *)agent_dealloc},
         {Py_tp_methods, methods},
         {Py_tp_getset, getset},
-        {Py_tp_doc, "nixlAgent(name, config=None)\n\nAn agent: registers memory, knows its peers, moves bytes."},
+        {Py_tp_doc,
+         "nixlAgent(name, config=None)\n\nAn agent: registers memory, knows its peers, moves bytes."},
         {0, NULL},
     };
-    PyType_Spec spec = {MODULE_NAME ".nixlAgent", sizeof(struct agent), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-                        slots};
+    PyType_Spec spec = {MODULE_NAME ".nixlAgent", sizeof(struct agent), 0,
+                        Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};
     PyObject *type = PyType_FromSpec(&spec), *atexit = NULL, *call = NULL, *done = NULL;
     int rc = -1;
 

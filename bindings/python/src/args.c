@@ -12,7 +12,8 @@ static int signature_prepare(struct signature *sig) {
     int n = 0;
 
     while (n < ARGS_MAX && sig->params[n] != NULL) {
-        if (sig->interned[n] == NULL && (sig->interned[n] = PyUnicode_InternFromString(sig->params[n])) == NULL) {
+        if (sig->interned[n] == NULL &&
+            (sig->interned[n] = PyUnicode_InternFromString(sig->params[n])) == NULL) {
             return -1;
         }
         n++;
@@ -38,7 +39,8 @@ static int keyword_place(struct signature *sig, PyObject *name, PyObject *value,
         return -1;
     }
     if (out[at] != NULL) {
-        PyErr_Format(PyExc_TypeError, "%s() got multiple values for argument '%s'", sig->name, sig->params[at]);
+        PyErr_Format(PyExc_TypeError, "%s() got multiple values for argument '%s'", sig->name,
+                     sig->params[at]);
         return -1;
     }
     out[at] = value;
@@ -65,7 +67,8 @@ static int positional_check(const struct signature *sig, Py_ssize_t nargs) {
     return 0;
 }
 
-int args_parse(struct signature *sig, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, PyObject **out) {
+int args_parse(struct signature *sig, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+               PyObject **out) {
     Py_ssize_t named = kwnames != NULL ? PyTuple_Size(kwnames) : 0;
 
     if ((sig->count == 0 && signature_prepare(sig) != 0) || positional_check(sig, nargs) != 0) {

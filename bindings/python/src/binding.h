@@ -40,7 +40,8 @@ struct signature {
 };
 
 /* Sorts a vectorcall's arguments into `out` (borrowed, NULL where none was given). -1: TypeError is set. */
-int args_parse(struct signature *sig, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames, PyObject **out);
+int args_parse(struct signature *sig, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+               PyObject **out);
 /* The same for tp_init and tp_new. */
 int args_parse_tuple(struct signature *sig, PyObject *args, PyObject *kwargs, PyObject **out);
 
@@ -86,13 +87,16 @@ int enum_sync_value(PyObject *value, enum nixl_sync *out);
 
 /* ---- dlist.c: descriptor lists ---- */
 
-enum list_kind { LIST_XFER, LIST_REG, LIST_REMOTE };
+enum list_kind {
+    LIST_XFER,
+    LIST_REG,
+    LIST_REMOTE
+};
 
 /* Rows are struct nixl_desc, nixl_strided_desc, nixl_meta_desc or nixl_remote_desc, as `form` says. Metadata
  * and agent names are the list's own blocks. */
 struct dlist {
-    PyObject_HEAD
-    enum list_kind kind;
+    PyObject_HEAD enum list_kind kind;
     nixl_mem_t mem;
     uint32_t form;
     size_t count, capacity;
@@ -107,8 +111,10 @@ struct dlist *dlist_new(enum list_kind kind, nixl_mem_t mem);
 size_t form_row_bytes(uint32_t form);
 /* Descriptors, strided ones counted singly. */
 size_t dlist_blocks(const struct dlist *list);
-/* Appends a tuple; index names it in errors. */
+/* tuples.c. Appends a tuple; index names it in errors. */
 int dlist_append_tuple(struct dlist *list, PyObject *tuple, size_t index);
+/* addr, len and dev of a tuple of three or more. */
+int tuple_block(PyObject *tuple, struct nixl_desc *block);
 void dlist_clear(struct dlist *list);
 /* Room for `extra` more rows. */
 int dlist_reserve(struct dlist *list, size_t extra);
@@ -182,7 +188,12 @@ int tensor_cut(struct dlist *list, const struct tensor *tensor, Py_ssize_t dim);
 
 /* ---- handles.c ---- */
 
-enum handle_kind { HANDLE_FREE, HANDLE_BACKEND, HANDLE_DLIST, HANDLE_XFER };
+enum handle_kind {
+    HANDLE_FREE,
+    HANDLE_BACKEND,
+    HANDLE_DLIST,
+    HANDLE_XFER
+};
 
 struct handle {
     void *ptr;
@@ -190,15 +201,14 @@ struct handle {
     uint32_t users;
     uint32_t next_free;
     uint8_t kind;
-    bool dying;   /* released while in use: the last user releases it */
-    bool posted;  /* an xfer that was posted at least once */
-    bool reaped;  /* an xfer that nobody holds and that had not ended: released when it has */
+    bool dying;  /* released while in use: the last user releases it */
+    bool posted; /* an xfer that was posted at least once */
+    bool reaped; /* an xfer that nobody holds and that had not ended: released when it has */
     uint64_t post_ns, posted_at_ns, done_at_ns;
 };
 
 struct agent {
-    PyObject_HEAD
-    struct nixl_agent *ptr; /* NULL: closed */
+    PyObject_HEAD struct nixl_agent *ptr; /* NULL: closed */
     struct handle *handles;
     uint32_t handle_count, free_head;
     uint32_t users; /* calls that have released the GIL */
@@ -234,8 +244,7 @@ void agent_reap(struct agent *agent);
 /* ---- config.c ---- */
 
 struct config {
-    PyObject_HEAD
-    struct nixl_agent_config c;
+    PyObject_HEAD struct nixl_agent_config c;
 };
 int config_init_type(PyObject *module);
 PyObject *config_type(void); /* borrowed */
@@ -243,14 +252,22 @@ PyObject *config_type(void); /* borrowed */
 /* ---- telemetry.c ---- */
 
 int telemetry_init_type(PyObject *module);
-PyObject *telemetry_new(uint64_t start_us, uint64_t post_us, uint64_t xfer_us, uint64_t bytes, uint64_t descs);
+PyObject *telemetry_new(uint64_t start_us, uint64_t post_us, uint64_t xfer_us, uint64_t bytes,
+                        uint64_t descs);
 
 /* ---- methods of the agent type, by subject ---- */
 
-#define METHOD(name) PyObject *name(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
-#define METHOD_ENTRY(py_name, function, doc)                                                                  \
-    {py_name, (PyCFunction)(void (*)(void))(function), METH_FASTCALL | METH_KEYWORDS, doc}
+#define METHOD(name)                                                                                         \
+    PyObject *name(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+#define METHOD_ENTRY(py_name, function, doc)                                                                 \
+    { py_name, (PyCFunction)(void (*)(void))(function), METH_FASTCALL | METH_KEYWORDS, doc }
 
+/* backends.c */
+METHOD(agent_avail_plugins);
+METHOD(agent_plugin_params);
+METHOD(agent_backend_params);
+METHOD(agent_create_backend);
+METHOD(agent_backend_description);
 /* memory.c */
 METHOD(agent_register_mem);
 METHOD(agent_deregister_mem);

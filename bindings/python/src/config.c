@@ -13,7 +13,13 @@ PyObject *config_type(void) {
     return type_object;
 }
 
-enum field_kind { FIELD_BOOL, FIELD_U64, FIELD_PORT, FIELD_SYNC, FIELD_DELTA };
+enum field_kind {
+    FIELD_BOOL,
+    FIELD_U64,
+    FIELD_PORT,
+    FIELD_SYNC,
+    FIELD_DELTA
+};
 
 struct field {
     enum field_kind kind;
@@ -21,7 +27,8 @@ struct field {
     const char *name;
 };
 
-#define FIELD(kind, member, name) {kind, offsetof(struct config, c.member), name}
+#define FIELD(kind, member, name)                                                                            \
+    { kind, offsetof(struct config, c.member), name }
 
 static struct field fields[] = {
     FIELD(FIELD_BOOL, progress_thread, "useProgThread"),
@@ -41,7 +48,8 @@ static struct field fields[] = {
 static PyObject *delta_get(uint64_t us) {
     PyObject *datetime = PyImport_ImportModule("datetime"), *delta;
 
-    delta = datetime != NULL ? PyObject_CallMethod(datetime, "timedelta", "iiK", 0, 0, (unsigned long long)us) : NULL;
+    delta = datetime != NULL ? PyObject_CallMethod(datetime, "timedelta", "iiK", 0, 0, (unsigned long long)us)
+                             : NULL;
     Py_XDECREF(datetime);
     return delta;
 }
@@ -114,16 +122,18 @@ static PyGetSetDef getset[] = {
     {"lthrDelay", field_get, field_set, "Microseconds; accepted, the thread sleeps on events.", &fields[5]},
     {"captureTelemetry", field_get, field_set, "Keep times of each transfer.", &fields[6]},
     {"etcdWatchTimeout", field_get, field_set, "How long a fetch from etcd waits.", &fields[7]},
-    {"xferTimeoutMs", field_get, field_set, "Deadline of every transfer; 0: the environment's or none.", &fields[8]},
-    {"stallTimeoutMs", field_get, field_set, "How long a transfer may stand still; 0: the default.", &fields[9]},
+    {"xferTimeoutMs", field_get, field_set, "Deadline of every transfer; 0: the environment's or none.",
+     &fields[8]},
+    {"stallTimeoutMs", field_get, field_set, "How long a transfer may stand still; 0: the default.",
+     &fields[9]},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static int config_init(PyObject *self, PyObject *args, PyObject *kwargs) {
     static struct signature sig = {
         .name = "nixlAgentConfig",
-        .params = {"use_prog_thread", "use_listen_thread", "listen_port", "sync_mode", "num_workers", "pthr_delay_us",
-                   "lthr_delay_us", "capture_telemetry"},
+        .params = {"use_prog_thread", "use_listen_thread", "listen_port", "sync_mode", "num_workers",
+                   "pthr_delay_us", "lthr_delay_us", "capture_telemetry"},
     };
     static const int place[] = {0, 1, 2, 3, -1, 4, 5, 6}; /* num_workers has no effect, as in the reference */
     static const struct nixl_agent_config defaults = NIXL_AGENT_CONFIG_INIT;
@@ -154,8 +164,9 @@ int config_init_type(PyObject *module) {
         {Py_tp_init, (void *)config_init},
         {Py_tp_dealloc, (void *)config_dealloc},
         {Py_tp_getset, getset},
-        {Py_tp_doc, "nixlAgentConfig(use_prog_thread=False, use_listen_thread=False, listen_port=8888, sync_mode=NONE, "
-                    "num_workers=1, pthr_delay_us=0, lthr_delay_us=100000, capture_telemetry=False)"},
+        {Py_tp_doc,
+         "nixlAgentConfig(use_prog_thread=False, use_listen_thread=False, listen_port=8888, sync_mode=NONE, "
+         "num_workers=1, pthr_delay_us=0, lthr_delay_us=100000, capture_telemetry=False)"},
         {0, NULL},
     };
     PyType_Spec spec = {MODULE_NAME ".nixlAgentConfig", sizeof(struct config), 0,

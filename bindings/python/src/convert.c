@@ -77,7 +77,8 @@ static int tensor_append(struct dlist *list, const struct tensor *tensor) {
         return -1;
     }
     if (list->kind == LIST_XFER) {
-        ((struct nixl_desc *)list->rows)[list->count++] = (struct nixl_desc){tensor->addr, tensor->len, tensor->dev};
+        ((struct nixl_desc *)list->rows)[list->count++] =
+            (struct nixl_desc){tensor->addr, tensor->len, tensor->dev};
     } else {
         ((struct nixl_meta_desc *)list->rows)[list->count++] =
             (struct nixl_meta_desc){tensor->addr, tensor->len, tensor->dev, NULL, 0};
@@ -85,7 +86,8 @@ static int tensor_append(struct dlist *list, const struct tensor *tensor) {
     return 0;
 }
 
-static enum source_result tensors_to_list(struct dlist *list, PyObject *object, bool alone, const char **why) {
+static enum source_result tensors_to_list(struct dlist *list, PyObject *object, bool alone,
+                                          const char **why) {
     Py_ssize_t n = alone ? 1 : PyList_Size(object);
     struct tensor tensor;
 
@@ -183,7 +185,8 @@ static struct dlist *sequence_to_list(enum list_kind kind, PyObject *sequence, P
         list = dlist_new(kind, DRAM_SEG);
         *result = list != NULL ? tensors_to_list(list, sequence, false, why) : SOURCE_ERROR;
     } else {
-        *why = "descriptors are a list object, a list of tuples, an N x 3 array, a tensor or a list of tensors";
+        *why =
+            "descriptors are a list object, a list of tuples, an N x 3 array, a tensor or a list of tensors";
         *result = SOURCE_WRONG_FORM;
     }
     if (*result != SOURCE_OK) {
@@ -194,8 +197,8 @@ static struct dlist *sequence_to_list(enum list_kind kind, PyObject *sequence, P
 }
 
 /* All forms but list objects and arrays read in place. */
-static struct dlist *object_to_list(enum list_kind kind, PyObject *descs, PyObject *mem, enum source_result *result,
-                                    const char **why) {
+static struct dlist *object_to_list(enum list_kind kind, PyObject *descs, PyObject *mem,
+                                    enum source_result *result, const char **why) {
     struct dlist *list = NULL;
 
     *result = SOURCE_ERROR;
@@ -212,7 +215,8 @@ static struct dlist *object_to_list(enum list_kind kind, PyObject *descs, PyObje
         return list;
     }
     if (descs == Py_None) {
-        PyErr_SetString(PyExc_TypeError, "descriptors are None: an earlier call refused their form (see the log)");
+        PyErr_SetString(PyExc_TypeError,
+                        "descriptors are None: an earlier call refused their form (see the log)");
         return NULL;
     }
     *result = SOURCE_WRONG_FORM;
@@ -225,7 +229,8 @@ static struct dlist *object_to_list(enum list_kind kind, PyObject *descs, PyObje
             list = NULL;
         }
     } else if (*why == NULL) {
-        *why = "descriptors are a list object, a list of tuples, an N x 3 array, a tensor or a list of tensors";
+        *why =
+            "descriptors are a list object, a list of tuples, an N x 3 array, a tensor or a list of tensors";
     }
     return list;
 }
@@ -332,13 +337,13 @@ PyObject *source_to_list(enum list_kind kind, PyObject *descs, PyObject *mem, en
 /* ---- indices ---- */
 
 /* Copies a column of numbers of one C type; a number that does not fit int32 becomes INT32_MIN, which no list has. */
-#define COLUMN(type)                                                                                          \
-    for (size_t i = 0; i < n; i++, at += stride) {                                                            \
-        type value;                                                                                           \
-        memcpy(&value, at, sizeof value);                                                                     \
-        out[i] = (int32_t)value;                                                                              \
-        bad |= (type)out[i] != value || out[i] < 0;                                                           \
-    }                                                                                                         \
+#define COLUMN(type)                                                                                         \
+    for (size_t i = 0; i < n; i++, at += stride) {                                                           \
+        type value;                                                                                          \
+        memcpy(&value, at, sizeof value);                                                                    \
+        out[i] = (int32_t)value;                                                                             \
+        bad |= (type)out[i] != value || out[i] < 0;                                                          \
+    }                                                                                                        \
     break
 
 static int column_read(const Py_buffer *view, int32_t *out) {
@@ -444,7 +449,8 @@ static int indices_list(struct indices *indices, PyObject *list) {
         return -1;
     }
     for (size_t i = 0; i < n; i++) {
-        PyObject *item = PyList_GetItem(list, (Py_ssize_t)i); /* IndexError when __index__ shortened the list */
+        PyObject *item =
+            PyList_GetItem(list, (Py_ssize_t)i); /* IndexError when __index__ shortened the list */
         long value;
 
         if (item == NULL) {

@@ -29,16 +29,18 @@ static const struct member status_members[] = {
     {"NIXL_ERR_NO_TELEMETRY", NIXL_ERR_NO_TELEMETRY},
     {NULL, 0},
 };
-static const struct member mem_members[] = {{"DRAM_SEG", DRAM_SEG}, {"VRAM_SEG", VRAM_SEG}, {"BLK_SEG", BLK_SEG},
-                                            {"OBJ_SEG", OBJ_SEG},   {"FILE_SEG", FILE_SEG}, {NULL, 0}};
+static const struct member mem_members[] = {{"DRAM_SEG", DRAM_SEG}, {"VRAM_SEG", VRAM_SEG},
+                                            {"BLK_SEG", BLK_SEG},   {"OBJ_SEG", OBJ_SEG},
+                                            {"FILE_SEG", FILE_SEG}, {NULL, 0}};
 static const struct member op_members[] = {{"NIXL_READ", NIXL_READ}, {"NIXL_WRITE", NIXL_WRITE}, {NULL, 0}};
 static const struct member sync_members[] = {{"NIXL_THREAD_SYNC_NONE", NIXL_SYNC_NONE},
                                              {"NIXL_THREAD_SYNC_STRICT", NIXL_SYNC_STRICT},
                                              {"NIXL_THREAD_SYNC_RW", NIXL_SYNC_RW},
                                              {"NIXL_THREAD_SYNC_DEFAULT", NIXL_SYNC_NONE},
                                              {NULL, 0}};
-static const struct member cost_members[] = {
-    {"NIXL_COST_ANALYTICAL_BACKEND", NIXL_COST_ANALYTICAL_BACKEND}, {"NIXL_COST_MEASURED", NIXL_COST_MEASURED}, {NULL, 0}};
+static const struct member cost_members[] = {{"NIXL_COST_ANALYTICAL_BACKEND", NIXL_COST_ANALYTICAL_BACKEND},
+                                             {"NIXL_COST_MEASURED", NIXL_COST_MEASURED},
+                                             {NULL, 0}};
 
 #define STATUS_LOWEST NIXL_ERR_NO_TELEMETRY
 #define STATUS_COUNT (NIXL_IN_PROG - NIXL_ERR_NO_TELEMETRY + 1)
@@ -115,7 +117,8 @@ int enums_init(PyObject *module) {
         enum_add(module, numbers, "nixl_xfer_op_t", op_members, NULL, 0) == 0 &&
         enum_add(module, plain, "nixl_thread_sync_t", sync_members, syncs, 0) == 0 &&
         enum_add(module, plain, "nixl_cost_t", cost_members, NULL, 0) == 0 &&
-        print_as_enum(module, plain, "nixl_status_t") == 0 && print_as_enum(module, plain, "nixl_mem_t") == 0 &&
+        print_as_enum(module, plain, "nixl_status_t") == 0 &&
+        print_as_enum(module, plain, "nixl_mem_t") == 0 &&
         print_as_enum(module, plain, "nixl_xfer_op_t") == 0) {
         rc = 0;
     }

@@ -16,13 +16,15 @@ static struct {
     {NIXL_ERR_INVALID_PARAM, "nixlInvalidParamError", "An argument cannot be right.", NULL},
     {NIXL_ERR_BACKEND, "nixlBackendError", "A backend, or what it stands on, failed.", NULL},
     {NIXL_ERR_NOT_FOUND, "nixlNotFoundError", "An agent, a backend or memory is not known.", NULL},
-    {NIXL_ERR_MISMATCH, "nixlMismatchError", "Metadata is damaged or of a version that cannot be spoken with.", NULL},
+    {NIXL_ERR_MISMATCH, "nixlMismatchError",
+     "Metadata is damaged or of a version that cannot be spoken with.", NULL},
     {NIXL_ERR_NOT_ALLOWED, "nixlNotAllowedError", "Not in this state.", NULL},
     {NIXL_ERR_REPOST_ACTIVE, "nixlRepostActiveError", "The transfer is still in flight.", NULL},
     {NIXL_ERR_UNKNOWN, "nixlUnknownError", "A failure without a name.", NULL},
     {NIXL_ERR_NOT_SUPPORTED, "nixlNotSupportedError", "Nothing here can do it.", NULL},
     {NIXL_ERR_REMOTE_DISCONNECT, "nixlRemoteDisconnectError", "The connection to the peer is gone.", NULL},
-    {NIXL_ERR_CANCELED, "nixlCancelledError", "The transfer was cancelled: by a call, a deadline or a stall.", NULL},
+    {NIXL_ERR_CANCELED, "nixlCancelledError", "The transfer was cancelled: by a call, a deadline or a stall.",
+     NULL},
     {NIXL_ERR_NO_TELEMETRY, "nixlNoTelemetryError", "Telemetry is off.", NULL},
 };
 
@@ -38,7 +40,8 @@ static int class_add(PyObject *module, const char *name, const char *doc, PyObje
 
     PyOS_snprintf(full, sizeof full, MODULE_NAME ".%s", name);
     if (dict != NULL && PyDict_SetItemString(dict, "status", status) == 0 &&
-        PyDict_SetItemString(dict, "index", Py_None) == 0 && PyDict_SetItemString(dict, "backend", Py_None) == 0) {
+        PyDict_SetItemString(dict, "index", Py_None) == 0 &&
+        PyDict_SetItemString(dict, "backend", Py_None) == 0) {
         *type = PyErr_NewExceptionWithDoc(full, doc, base, dict);
         rc = *type != NULL ? PyModule_AddObjectRef(module, name, *type) : -1;
     }
@@ -47,10 +50,11 @@ static int class_add(PyObject *module, const char *name, const char *doc, PyObje
 }
 
 int errors_init(PyObject *module) {
-    if (class_add(module, "nixlError",
-                  "What NIXL raises. `status`: the nixl_status_t; `index`: the descriptor that is to blame, or "
-                  "None; `backend`: the backend's name, or None.",
-                  PyExc_Exception, Py_None, &base_error) != 0) {
+    if (class_add(
+            module, "nixlError",
+            "What NIXL raises. `status`: the nixl_status_t; `index`: the descriptor that is to blame, or "
+            "None; `backend`: the backend's name, or None.",
+            PyExc_Exception, Py_None, &base_error) != 0) {
         return -1;
     }
     for (size_t i = 0; i < CLASSES; i++) {

@@ -99,7 +99,8 @@ void *handle_hold(struct agent *agent, PyObject *number, enum handle_kind kind, 
         } else {
             char words[120];
 
-            PyOS_snprintf(words, sizeof words, "this is no %s of this agent, or it was released", kind_names[kind]);
+            PyOS_snprintf(words, sizeof words, "this is no %s of this agent, or it was released",
+                          kind_names[kind]);
             raise_words(NIXL_ERR_INVALID_PARAM, words, NIXL_NO_INDEX, NULL);
         }
         agent_drop(agent);
@@ -146,7 +147,8 @@ int handle_backends(struct agent *agent, PyObject *numbers, struct nixl_backend 
     list = PySequence_List(numbers);
     n = list != NULL ? PyList_Size(list) : -1;
     if (n > BACKENDS_MAX) {
-        PyErr_Format(PyExc_ValueError, "%zd backends are more than the %d an agent can have", n, BACKENDS_MAX);
+        PyErr_Format(PyExc_ValueError, "%zd backends are more than the %d an agent can have", n,
+                     BACKENDS_MAX);
         n = -1;
     }
     for (Py_ssize_t i = 0; i < n; i++) {

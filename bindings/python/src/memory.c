@@ -31,24 +31,29 @@ static PyObject *register_or_not(PyObject *self, PyObject **v,
     Py_BEGIN_ALLOW_THREADS;
     status = call(agent->ptr, &source.list, &options);
     Py_END_ALLOW_THREADS;
-    result = status < 0 ? raise_status(status, only_backend(backends, options.backend_count)) : enum_status(status);
+    result = status < 0 ? raise_status(status, only_backend(backends, options.backend_count))
+                        : enum_status(status);
     agent_drop(agent);
     source_end(&source);
     return result;
 }
 
 METHOD(agent_register_mem) {
-    static struct signature sig = {.name = "registerMem", .params = {"descs", "backends", "mem_type"}, .required = 1};
+    static struct signature sig = {
+        .name = "registerMem", .params = {"descs", "backends", "mem_type"}, .required = 1};
     PyObject *v[ARGS_MAX];
 
-    return args_parse(&sig, args, nargs, kwnames, v) != 0 ? NULL : register_or_not(self, v, nixl_mem_register);
+    return args_parse(&sig, args, nargs, kwnames, v) != 0 ? NULL
+                                                          : register_or_not(self, v, nixl_mem_register);
 }
 
 METHOD(agent_deregister_mem) {
-    static struct signature sig = {.name = "deregisterMem", .params = {"descs", "backends", "mem_type"}, .required = 1};
+    static struct signature sig = {
+        .name = "deregisterMem", .params = {"descs", "backends", "mem_type"}, .required = 1};
     PyObject *v[ARGS_MAX];
 
-    return args_parse(&sig, args, nargs, kwnames, v) != 0 ? NULL : register_or_not(self, v, nixl_mem_deregister);
+    return args_parse(&sig, args, nargs, kwnames, v) != 0 ? NULL
+                                                          : register_or_not(self, v, nixl_mem_deregister);
 }
 
 static PyObject *query_dict(const struct nixl_query_result *item) {
@@ -60,7 +65,8 @@ static PyObject *query_dict(const struct nixl_query_result *item) {
     dict = PyDict_New();
     for (size_t i = 0; dict != NULL && i < item->params.count; i++) {
         const struct nixl_param *param = &item->params.items[i];
-        PyObject *value = PyUnicode_DecodeUTF8(param->value, (Py_ssize_t)strlen(param->value), "surrogateescape");
+        PyObject *value =
+            PyUnicode_DecodeUTF8(param->value, (Py_ssize_t)strlen(param->value), "surrogateescape");
 
         if (value == NULL || PyDict_SetItemString(dict, param->key, value) != 0) {
             Py_CLEAR(dict);
@@ -71,7 +77,8 @@ static PyObject *query_dict(const struct nixl_query_result *item) {
 }
 
 METHOD(agent_query_mem) {
-    static struct signature sig = {.name = "queryMem", .params = {"descs", "backend", "mem_type"}, .required = 2};
+    static struct signature sig = {
+        .name = "queryMem", .params = {"descs", "backend", "mem_type"}, .required = 2};
     struct agent *agent = (struct agent *)self;
     PyObject *v[ARGS_MAX], *list = NULL;
     struct nixl_options options = NIXL_OPTIONS_INIT;
@@ -155,7 +162,8 @@ METHOD(agent_release_mem_view) {
     nixl_status_t status;
     uint64_t view = 0;
 
-    if (args_parse(&sig, args, nargs, kwnames, v) != 0 || arg_u64(v[0], "view", &view) != 0 || agent_hold(agent) != 0) {
+    if (args_parse(&sig, args, nargs, kwnames, v) != 0 || arg_u64(v[0], "view", &view) != 0 ||
+        agent_hold(agent) != 0) {
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS;

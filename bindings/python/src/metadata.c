@@ -122,7 +122,8 @@ static int place_read(struct nixl_options *options, PyObject *ip_addr, PyObject 
 }
 
 METHOD(agent_send_local_md) {
-    static struct signature sig = {.name = "sendLocalMD", .params = {"ip_addr", "port", "timeout"}, .required = 0};
+    static struct signature sig = {
+        .name = "sendLocalMD", .params = {"ip_addr", "port", "timeout"}, .required = 0};
     struct agent *agent = (struct agent *)self;
     struct nixl_options options = NIXL_OPTIONS_INIT;
     PyObject *v[ARGS_MAX];
@@ -156,7 +157,8 @@ METHOD(agent_send_partial_md) {
 
     if (args_parse(&sig, args, nargs, kwnames, v) != 0 || arg_bool(v[1], &options.include_conn) != 0 ||
         handle_backends(agent, v[2], backends, &options.backend_count) != 0 ||
-        place_read(&options, v[3], v[4], v[5], v[6]) != 0 || source_begin_strict(&source, LIST_REG, v[0], NULL) != 0) {
+        place_read(&options, v[3], v[4], v[5], v[6]) != 0 ||
+        source_begin_strict(&source, LIST_REG, v[0], NULL) != 0) {
         return NULL;
     }
     if (agent_hold(agent) == 0) {
@@ -172,8 +174,9 @@ METHOD(agent_send_partial_md) {
 }
 
 METHOD(agent_fetch_remote_md) {
-    static struct signature sig = {
-        .name = "fetchRemoteMD", .params = {"remote_agent", "ip_addr", "port", "label", "timeout"}, .required = 1};
+    static struct signature sig = {.name = "fetchRemoteMD",
+                                   .params = {"remote_agent", "ip_addr", "port", "label", "timeout"},
+                                   .required = 1};
     struct agent *agent = (struct agent *)self;
     struct nixl_options options = NIXL_OPTIONS_INIT;
     PyObject *v[ARGS_MAX];
@@ -195,7 +198,8 @@ METHOD(agent_fetch_remote_md) {
 }
 
 METHOD(agent_invalidate_local_md) {
-    static struct signature sig = {.name = "invalidateLocalMD", .params = {"ip_addr", "port", "timeout"}, .required = 0};
+    static struct signature sig = {
+        .name = "invalidateLocalMD", .params = {"ip_addr", "port", "timeout"}, .required = 0};
     struct agent *agent = (struct agent *)self;
     struct nixl_options options = NIXL_OPTIONS_INIT;
     PyObject *v[ARGS_MAX];

@@ -73,10 +73,13 @@ static PyObject *version(PyObject *self, PyObject *unused) {
 }
 
 static PyMethodDef functions[] = {
-    {"_to_xfer_list", (PyCFunction)(void (*)(void))to_xfer_list, METH_FASTCALL, "A nixlXferDList, or why not."},
+    {"_to_xfer_list", (PyCFunction)(void (*)(void))to_xfer_list, METH_FASTCALL,
+     "A nixlXferDList, or why not."},
     {"_to_reg_list", (PyCFunction)(void (*)(void))to_reg_list, METH_FASTCALL, "A nixlRegDList, or why not."},
-    {"_to_remote_list", (PyCFunction)(void (*)(void))to_remote_list, METH_FASTCALL, "A nixlRemoteDList, or why not."},
-    {"_cut", (PyCFunction)(void (*)(void))cut, METH_FASTCALL, "A strided list of a tensor along a dimension."},
+    {"_to_remote_list", (PyCFunction)(void (*)(void))to_remote_list, METH_FASTCALL,
+     "A nixlRemoteDList, or why not."},
+    {"_cut", (PyCFunction)(void (*)(void))cut, METH_FASTCALL,
+     "A strided list of a tensor along a dimension."},
     {"library_version", version, METH_NOARGS, "library_version() -> str\n\nThe version of libnixl."},
     {NULL, NULL, 0, NULL},
 };

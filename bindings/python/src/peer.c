@@ -79,7 +79,8 @@ METHOD(agent_get_notifs) {
     nixl_status_t status;
 
     if (args_parse(&sig, args, nargs, kwnames, v) != 0 ||
-        handle_backends(agent, v[1], backends, &options.backend_count) != 0 || (map = map_copy(v[0])) == NULL) {
+        handle_backends(agent, v[1], backends, &options.backend_count) != 0 ||
+        (map = map_copy(v[0])) == NULL) {
         return NULL;
     }
     if (agent_hold(agent) != 0) {
@@ -105,7 +106,8 @@ METHOD(agent_get_notifs) {
 }
 
 METHOD(agent_gen_notif) {
-    static struct signature sig = {.name = "genNotif", .params = {"remote_agent", "msg", "backends"}, .required = 2};
+    static struct signature sig = {
+        .name = "genNotif", .params = {"remote_agent", "msg", "backends"}, .required = 2};
     struct agent *agent = (struct agent *)self;
     struct nixl_backend *backends[BACKENDS_MAX];
     struct nixl_options options = NIXL_OPTIONS_INIT;
@@ -115,15 +117,18 @@ METHOD(agent_gen_notif) {
     const char *peer;
 
     if (args_parse(&sig, args, nargs, kwnames, v) != 0 || (peer = arg_text(v[0], "remote_agent")) == NULL ||
-        handle_backends(agent, v[2], backends, &options.backend_count) != 0 || bytes_arg_begin(&msg, v[1], "msg") != 0) {
+        handle_backends(agent, v[2], backends, &options.backend_count) != 0 ||
+        bytes_arg_begin(&msg, v[1], "msg") != 0) {
         return NULL;
     }
     if (agent_hold(agent) == 0) {
         options.backends = backends;
         Py_BEGIN_ALLOW_THREADS;
-        status = nixl_notif_send(agent->ptr, peer, msg.data, msg.len, options.backend_count > 0 ? &options : NULL);
+        status =
+            nixl_notif_send(agent->ptr, peer, msg.data, msg.len, options.backend_count > 0 ? &options : NULL);
         Py_END_ALLOW_THREADS;
-        result = status < 0 ? raise_status(status, options.backend_count == 1 ? nixl_backend_type(backends[0]) : NULL)
+        result = status < 0 ? raise_status(status,
+                                           options.backend_count == 1 ? nixl_backend_type(backends[0]) : NULL)
                             : enum_status(NIXL_SUCCESS);
         agent_drop(agent);
     }
@@ -150,8 +155,9 @@ METHOD(agent_make_connection) {
     Py_BEGIN_ALLOW_THREADS;
     status = nixl_peer_connect(agent->ptr, peer, &options);
     Py_END_ALLOW_THREADS;
-    result = status < 0 ? raise_status(status, options.backend_count == 1 ? nixl_backend_type(backends[0]) : NULL)
-                        : enum_status(status);
+    result = status < 0
+                 ? raise_status(status, options.backend_count == 1 ? nixl_backend_type(backends[0]) : NULL)
+                 : enum_status(status);
     agent_drop(agent);
     return result;
 }

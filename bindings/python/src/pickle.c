@@ -37,7 +37,8 @@ PyObject *dlist_getstate(PyObject *self, PyObject *unused) {
 
     (void)unused;
     if (list->form == NIXL_FORM_META) {
-        status = wire_list_encode_meta(&out, list->mem, list->rows, sizeof(struct nixl_meta_desc), list->count);
+        status =
+            wire_list_encode_meta(&out, list->mem, list->rows, sizeof(struct nixl_meta_desc), list->count);
     } else if (list->form == NIXL_FORM_STRIDED) {
         if (expand_encode(list, &out, &status) != 0) {
             return NULL;
@@ -58,7 +59,8 @@ PyObject *dlist_reduce(PyObject *self, PyObject *unused) {
     PyObject *copyreg = PyImport_ImportModule("copyreg");
     PyObject *newobj = copyreg != NULL ? PyObject_GetAttrString(copyreg, "__newobj__") : NULL;
     PyObject *state = newobj != NULL ? dlist_getstate(self, unused) : NULL;
-    PyObject *reduced = state != NULL ? Py_BuildValue("(O(O)O)", newobj, (PyObject *)Py_TYPE(self), state) : NULL;
+    PyObject *reduced =
+        state != NULL ? Py_BuildValue("(O(O)O)", newobj, (PyObject *)Py_TYPE(self), state) : NULL;
 
     Py_XDECREF(copyreg);
     Py_XDECREF(newobj);
@@ -109,7 +111,8 @@ PyObject *dlist_setstate(PyObject *self, PyObject *state) {
     int rc;
 
     if (list->pins > 0) {
-        PyErr_SetString(PyExc_BufferError, "the list is in use by a call of another thread and cannot be changed now");
+        PyErr_SetString(PyExc_BufferError,
+                        "the list is in use by a call of another thread and cannot be changed now");
         return NULL;
     }
     if (bytes_arg_begin(&bytes, state, "state") != 0) {
@@ -122,7 +125,8 @@ PyObject *dlist_setstate(PyObject *self, PyObject *state) {
     }
     if (list->kind == LIST_XFER && wire.has_meta) {
         bytes_arg_end(&bytes);
-        return raise_words(NIXL_ERR_MISMATCH, "this is a registration list, not a transfer list", NIXL_NO_INDEX, NULL);
+        return raise_words(NIXL_ERR_MISMATCH, "this is a registration list, not a transfer list",
+                           NIXL_NO_INDEX, NULL);
     }
     dlist_clear(list);
     list->mem = wire.mem;

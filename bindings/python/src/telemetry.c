@@ -3,8 +3,7 @@
 #include "binding.h"
 
 struct telemetry {
-    PyObject_HEAD
-    uint64_t values[5];
+    PyObject_HEAD uint64_t values[5];
 };
 
 static PyObject *type_object;
@@ -25,10 +24,11 @@ static PyGetSetDef getset[] = {
 static PyObject *telemetry_repr(PyObject *self) {
     const uint64_t *v = ((struct telemetry *)self)->values;
 
-    return PyUnicode_FromFormat("<nixlXferTelemetry startTime=%llu postDuration=%llu xferDuration=%llu totalBytes=%llu "
-                                "descCount=%llu>",
-                                (unsigned long long)v[0], (unsigned long long)v[1], (unsigned long long)v[2],
-                                (unsigned long long)v[3], (unsigned long long)v[4]);
+    return PyUnicode_FromFormat(
+        "<nixlXferTelemetry startTime=%llu postDuration=%llu xferDuration=%llu totalBytes=%llu "
+        "descCount=%llu>",
+        (unsigned long long)v[0], (unsigned long long)v[1], (unsigned long long)v[2],
+        (unsigned long long)v[3], (unsigned long long)v[4]);
 }
 
 static void telemetry_dealloc(PyObject *self) {
@@ -38,7 +38,8 @@ static void telemetry_dealloc(PyObject *self) {
     Py_DECREF(type);
 }
 
-PyObject *telemetry_new(uint64_t start_us, uint64_t post_us, uint64_t xfer_us, uint64_t bytes, uint64_t descs) {
+PyObject *telemetry_new(uint64_t start_us, uint64_t post_us, uint64_t xfer_us, uint64_t bytes,
+                        uint64_t descs) {
     PyObject *object = PyObject_CallFunction(type_object, NULL);
 
     if (object != NULL) {

@@ -18,7 +18,15 @@ struct dl_tensor {
     int64_t *shape, *strides;
     uint64_t byte_offset;
 };
-enum { DL_CPU = 1, DL_CUDA = 2, DL_CUDA_HOST = 3, DL_ROCM = 10, DL_ROCM_HOST = 11, DL_CUDA_MANAGED = 13, DL_ONEAPI = 14 };
+enum {
+    DL_CPU = 1,
+    DL_CUDA = 2,
+    DL_CUDA_HOST = 3,
+    DL_ROCM = 10,
+    DL_ROCM_HOST = 11,
+    DL_CUDA_MANAGED = 13,
+    DL_ONEAPI = 14
+};
 
 static bool has(PyObject *object, const char *name) {
     PyObject *value = PyObject_GetAttrString(object, name);
@@ -240,7 +248,8 @@ static int dlpack_read(PyObject *object, struct tensor *out) {
         out->dev = (uint64_t)t->device_id;
         break;
     default:
-        PyErr_Format(PyExc_ValueError, "a tensor on DLPack device type %d cannot be transferred", (int)t->device_type);
+        PyErr_Format(PyExc_ValueError, "a tensor on DLPack device type %d cannot be transferred",
+                     (int)t->device_type);
         goto out;
     }
     out->addr = (uint64_t)(uintptr_t)t->data + t->byte_offset;
@@ -291,7 +300,8 @@ int tensor_cut(struct dlist *list, const struct tensor *tensor, Py_ssize_t dim) 
     for (Py_ssize_t i = ndim - 1; i > dim; i--) {
         if (tensor->shape[i] != 1 && tensor->stride[i] != block) {
             PyErr_Format(PyExc_ValueError,
-                         "the tensor is not contiguous behind dimension %zd: an index there is not one block", dim);
+                         "the tensor is not contiguous behind dimension %zd: an index there is not one block",
+                         dim);
             return -1;
         }
         block *= tensor->shape[i];

@@ -73,8 +73,8 @@ static PyObject *verify_transfer(PyObject *self, PyObject *const *args, Py_ssize
     b = (const unsigned char *)(uintptr_t)n[1];
     for (size_t i = 0; i < n[2]; i++) {
         if (a[i] != b[i]) {
-            PyErr_Format(PyExc_AssertionError, "byte %zu is 0x%02x at the first address and 0x%02x at the second", i, a[i],
-                         b[i]);
+            PyErr_Format(PyExc_AssertionError,
+                         "byte %zu is 0x%02x at the first address and 0x%02x at the second", i, a[i], b[i]);
             return NULL;
         }
     }
@@ -85,7 +85,8 @@ static PyMethodDef functions[] = {
     {"malloc_passthru", (PyCFunction)(void (*)(void))malloc_passthru, METH_FASTCALL,
      "malloc_passthru(size) -> int\n\nMemory that begins at a page."},
     {"free_passthru", (PyCFunction)(void (*)(void))free_passthru, METH_FASTCALL, "free_passthru(address)"},
-    {"ba_buf", (PyCFunction)(void (*)(void))ba_buf, METH_FASTCALL, "ba_buf(address, size)\n\nFills it with 0xba."},
+    {"ba_buf", (PyCFunction)(void (*)(void))ba_buf, METH_FASTCALL,
+     "ba_buf(address, size)\n\nFills it with 0xba."},
     {"verify_transfer", (PyCFunction)(void (*)(void))verify_transfer, METH_FASTCALL,
      "verify_transfer(address, address, size)\n\nAssertionError unless both hold the same bytes."},
     {NULL, NULL, 0, NULL},

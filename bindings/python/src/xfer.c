@@ -72,8 +72,8 @@ METHOD(agent_release_dlist) {
         return enum_status(NIXL_SUCCESS); /* the agent's end released it */
     }
     if (!handle_find(agent, v[0], HANDLE_DLIST, &index)) {
-        return raise_words(NIXL_ERR_INVALID_PARAM, "this is no prepared list of this agent, or it was released",
-                           NIXL_NO_INDEX, NULL);
+        return raise_words(NIXL_ERR_INVALID_PARAM,
+                           "this is no prepared list of this agent, or it was released", NIXL_NO_INDEX, NULL);
     }
     if (agent->handles[index].users > 0) {
         agent->handles[index].dying = true;
@@ -137,7 +137,8 @@ static PyObject *request_finish(struct agent *agent, struct request *request, ni
     PyObject *number = NULL;
 
     if (status < 0) {
-        raise_status(status, request->options.backend_count == 1 ? nixl_backend_type(request->backends[0]) : NULL);
+        raise_status(status,
+                     request->options.backend_count == 1 ? nixl_backend_type(request->backends[0]) : NULL);
     } else {
         number = handle_object(agent, HANDLE_XFER, xfer);
         if (number == NULL) {
@@ -151,7 +152,8 @@ static PyObject *request_finish(struct agent *agent, struct request *request, ni
 METHOD(agent_make_xfer) {
     static struct signature sig = {.name = "makeXferReq",
                                    .params = {"operation", "local_side", "local_indices", "remote_side",
-                                              "remote_indices", "notif_msg", "backend", "skip_desc_merg", "timeout"},
+                                              "remote_indices", "notif_msg", "backend", "skip_desc_merg",
+                                              "timeout"},
                                    .required = 5};
     struct agent *agent = (struct agent *)self;
     PyObject *v[ARGS_MAX], *number = NULL;
@@ -195,8 +197,8 @@ METHOD(agent_make_xfer) {
         agent_reap(agent);
     }
     Py_BEGIN_ALLOW_THREADS;
-    status = nixl_xfer_make(agent->ptr, op, local, local_indices.at, remote, remote_indices.at, local_indices.count,
-                            &request.options, &xfer);
+    status = nixl_xfer_make(agent->ptr, op, local, local_indices.at, remote, remote_indices.at,
+                            local_indices.count, &request.options, &xfer);
     Py_END_ALLOW_THREADS;
     number = request_finish(agent, &request, status, xfer);
 out:
@@ -209,8 +211,8 @@ out:
 
 METHOD(agent_create_xfer) {
     static struct signature sig = {.name = "createXferReq",
-                                   .params = {"operation", "local_descs", "remote_descs", "remote_agent", "notif_msg",
-                                              "backend", "timeout"},
+                                   .params = {"operation", "local_descs", "remote_descs", "remote_agent",
+                                              "notif_msg", "backend", "timeout"},
                                    .required = 4};
     struct agent *agent = (struct agent *)self;
     PyObject *v[ARGS_MAX], *number = NULL;
@@ -222,7 +224,8 @@ METHOD(agent_create_xfer) {
     const char *peer;
 
     if (args_parse(&sig, args, nargs, kwnames, v) != 0 || arg_op(v[0], &op) != 0 ||
-        (peer = arg_text(v[3], "remote_agent")) == NULL || source_begin_strict(&local, LIST_XFER, v[1], NULL) != 0) {
+        (peer = arg_text(v[3], "remote_agent")) == NULL ||
+        source_begin_strict(&local, LIST_XFER, v[1], NULL) != 0) {
         return NULL;
     }
     if (source_begin_strict(&remote, LIST_XFER, v[2], NULL) != 0) {
@@ -235,7 +238,8 @@ METHOD(agent_create_xfer) {
                 agent_reap(agent);
             }
             Py_BEGIN_ALLOW_THREADS;
-            status = nixl_xfer_create(agent->ptr, op, &local.list, &remote.list, peer, &request.options, &xfer);
+            status =
+                nixl_xfer_create(agent->ptr, op, &local.list, &remote.list, peer, &request.options, &xfer);
             Py_END_ALLOW_THREADS;
             number = request_finish(agent, &request, status, xfer);
         }
@@ -255,14 +259,16 @@ static const char *backend_of(const struct nixl_xfer *xfer) {
 /* A request's failure as an exception: its own words, which any thread may ask for. */
 static PyObject *raise_xfer(const struct nixl_xfer *xfer, nixl_status_t status) {
     struct nixl_failure_info info = NIXL_FAILURE_INFO_INIT;
-    const char *words = status == NIXL_ERR_NOT_POSTED ? "the request was not posted yet" : nixl_xfer_error(xfer);
+    const char *words =
+        status == NIXL_ERR_NOT_POSTED ? "the request was not posted yet" : nixl_xfer_error(xfer);
 
     (void)nixl_xfer_failure(xfer, &info);
     return raise_words(status, words, info.index, backend_of(xfer));
 }
 
 /* The answer to a poll or a wait; notes when success was first seen. */
-static PyObject *state_result(struct agent *agent, uint32_t index, struct nixl_xfer *xfer, nixl_status_t status) {
+static PyObject *state_result(struct agent *agent, uint32_t index, struct nixl_xfer *xfer,
+                              nixl_status_t status) {
     struct handle *handle = &agent->handles[index];
 
     if (status < 0) {
@@ -425,8 +431,9 @@ METHOD(agent_release_xfer) {
         return enum_status(NIXL_SUCCESS); /* the agent's end released it */
     }
     if (!handle_find(agent, v[0], HANDLE_XFER, &index)) {
-        return raise_words(NIXL_ERR_INVALID_PARAM, "this is no transfer request of this agent, or it was released",
-                           NIXL_NO_INDEX, NULL);
+        return raise_words(NIXL_ERR_INVALID_PARAM,
+                           "this is no transfer request of this agent, or it was released", NIXL_NO_INDEX,
+                           NULL);
     }
     if (agent->handles[index].users > 0) {
         /* Another thread is inside a call with it: the last one to leave releases it. */

@@ -12,7 +12,8 @@ static PyObject *times_object(const struct nixl_xfer_times *times) {
     uint64_t post = us_up(times->post_ns), xfer = us_up(times->xfer_ns);
 
     post = post > 0 ? post : 1;
-    return telemetry_new(times->start_ns / 1000, post, xfer > post ? xfer : post, times->total_bytes, times->desc_count);
+    return telemetry_new(times->start_ns / 1000, post, xfer > post ? xfer : post, times->total_bytes,
+                         times->desc_count);
 }
 
 /* With `always`, a transfer that is done has times also while telemetry is off: those this binding saw. */
@@ -36,20 +37,22 @@ static PyObject *telemetry_get(PyObject *self, PyObject *number, bool always) {
         status = nixl_xfer_failure(xfer, &info);
         times.start_ns = handle->posted_at_ns;
         times.post_ns = handle->post_ns;
-        times.xfer_ns = (handle->done_at_ns != 0 ? handle->done_at_ns : monotonic_ns()) - handle->posted_at_ns;
+        times.xfer_ns =
+            (handle->done_at_ns != 0 ? handle->done_at_ns : monotonic_ns()) - handle->posted_at_ns;
     }
     if (status == NIXL_SUCCESS) {
         result = times_object(&times);
     } else if (status == NIXL_ERR_NO_TELEMETRY) {
-        result = raise_words(status, "telemetry is off: set capture_telemetry or NIXL_TELEMETRY_ENABLE", NIXL_NO_INDEX,
-                             NULL);
+        result = raise_words(status, "telemetry is off: set capture_telemetry or NIXL_TELEMETRY_ENABLE",
+                             NIXL_NO_INDEX, NULL);
     } else if (status == NIXL_IN_PROG) {
         /* Not yet an answer; the reference raises too. */
         result = raise_words(NIXL_ERR_NOT_POSTED, "the transfer is still in flight", NIXL_NO_INDEX, NULL);
     } else {
         const char *words = nixl_xfer_error(xfer);
 
-        result = raise_words(status, words[0] != '\0' ? words : "the transfer was not posted yet", NIXL_NO_INDEX, NULL);
+        result = raise_words(status, words[0] != '\0' ? words : "the transfer was not posted yet",
+                             NIXL_NO_INDEX, NULL);
     }
     handle_drop(agent, index);
     return result;
@@ -105,13 +108,15 @@ METHOD(agent_query_backend) {
         return NULL;
     }
     number = handle_number(agent, HANDLE_BACKEND, nixl_xfer_backend(xfer));
-    result = number != 0 ? PyLong_FromUnsignedLongLong(number)
-                         : raise_words(NIXL_ERR_NOT_FOUND, "the request's backend is not known", NIXL_NO_INDEX, NULL);
+    result = number != 0
+                 ? PyLong_FromUnsignedLongLong(number)
+                 : raise_words(NIXL_ERR_NOT_FOUND, "the request's backend is not known", NIXL_NO_INDEX, NULL);
     handle_drop(agent, index);
     return result;
 }
 
-static PyObject *text_of_xfer(PyObject *self, PyObject *number, const char *(*text)(const struct nixl_xfer *)) {
+static PyObject *text_of_xfer(PyObject *self, PyObject *number,
+                              const char *(*text)(const struct nixl_xfer *)) {
     struct agent *agent = (struct agent *)self;
     struct nixl_xfer *xfer;
     PyObject *result;
@@ -139,5 +144,6 @@ METHOD(agent_xfer_transport) {
     static struct signature sig = {.name = "xferTransport", .params = {"reqh"}, .required = 1};
     PyObject *v[ARGS_MAX];
 
-    return args_parse(&sig, args, nargs, kwnames, v) != 0 ? NULL : text_of_xfer(self, v[0], nixl_xfer_transport);
+    return args_parse(&sig, args, nargs, kwnames, v) != 0 ? NULL
+                                                          : text_of_xfer(self, v[0], nixl_xfer_transport);
 }

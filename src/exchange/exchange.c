@@ -12,6 +12,7 @@
 #include "exchange/etcd.h"
 #endif
 #include "exchange/internal.h"
+#include "exchange/tcpstore.h"
 #include "wire/p2p.h"
 
 #include <stdio.h>
@@ -111,12 +112,25 @@ static const struct store_ops etcd_ops;
 
 static nixl_status_t store_choose(struct exchange *exchange) {
     nixl_status_t status = NIXL_SUCCESS;
+    bool wants_etcd = is_named("NIXL_ETCD_ENDPOINTS", &status);
+    bool wants_tcpstore = is_named("NIXL_TCPSTORE_ENDPOINT", &status);
 
-    if (is_named("NIXL_ETCD_ENDPOINTS", &status)) {
+    if (status != NIXL_SUCCESS) {
+        return status;
+    }
+    if (wants_etcd && wants_tcpstore) {
+        return fail(
+            NIXL_ERR_INVALID_PARAM,
+            "NIXL_ETCD_ENDPOINTS and NIXL_TCPSTORE_ENDPOINT are both set: metadata can go to one store only");
+    }
+    if (wants_etcd) {
         exchange->store_ops = &etcd_ops;
         exchange->store_open = etcd_open;
+    } else if (wants_tcpstore) {
+        exchange->store_ops = &tcpstore_ops;
+        exchange->store_open = tcpstore_open;
     }
-    return status;
+    return NIXL_SUCCESS;
 }
 
 static void on_close(void *state) {

@@ -7,6 +7,7 @@
 #include "agent/agent.h"
 #include "agent/internal.h"
 
+#include "base/auth.h"
 #include "base/config.h"
 
 #include <errno.h>
@@ -107,6 +108,9 @@ static nixl_status_t settings_read(struct nixl_agent *agent, const struct nixl_a
         status = timeout_choose(config->stall_timeout_ms, "NIXL_STALL_TIMEOUT_MS", STALL_TIMEOUT_MS,
                                 &agent->stall_timeout_ms);
     }
+    if (status == NIXL_SUCCESS) {
+        status = auth_open(&agent->auth);
+    }
     if (status != NIXL_SUCCESS) {
         error_prefix("agent create");
     }
@@ -152,6 +156,7 @@ static void agent_free(struct nixl_agent *agent) {
     region_set_destroy(&agent->regions);
     hash_clear(&agent->peers, NULL);
     bytes_free(&agent->blob);
+    auth_close(agent->auth);
     rwlock_destroy(&agent->tables_rwlock);
     free(agent->name);
     free(agent);

@@ -591,6 +591,7 @@ struct nixl_agent {
     uint32_t fork_generation;
     bool telemetry;
     uint64_t xfer_timeout_ms, stall_timeout_ms; /* NIXL_NO_TIMEOUT for none */
+    struct auth *auth;                          /* the key that blobs are signed with, or NULL */
 
     struct lock strict;
     struct lock loading;

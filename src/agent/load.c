@@ -11,6 +11,7 @@
  */
 #include "agent/load.h"
 
+#include "base/auth.h"
 #include "base/text.h"
 
 #include <inttypes.h>
@@ -440,6 +441,25 @@ static nixl_status_t blob_refused(nixl_status_t status, const struct wire_error 
     return fail(NIXL_ERR_MISMATCH, "the blob is damaged: %s (at byte %zu)", error->what, error->offset);
 }
 
+/* With a key set, only blobs of those who have it count. */
+static nixl_status_t mac_check(const struct nixl_agent *agent, const struct wire_blob *blob) {
+    const struct auth_piece piece = {blob->auth_range.data, blob->auth_range.len};
+    uint8_t mac[AUTH_MAC_LEN];
+
+    if (agent->auth == NULL) {
+        return NIXL_SUCCESS;
+    }
+    if (blob->mac_algorithm != WIRE_MAC_HMAC_SHA256 || blob->mac.len != AUTH_MAC_LEN) {
+        return fail(NIXL_ERR_NOT_ALLOWED, "the blob is not signed with the key that is asked for here "
+                                          "(NIXL_AUTH_KEY_FILE)");
+    }
+    if (!auth_mac(agent->auth, &piece, 1, mac) || !auth_equal(mac, blob->mac.data)) {
+        return fail(NIXL_ERR_NOT_ALLOWED, "the blob is signed with another key than the one here "
+                                          "(NIXL_AUTH_KEY_FILE)");
+    }
+    return NIXL_SUCCESS;
+}
+
 static nixl_status_t load_blob(struct nixl_agent *agent, const void *data, size_t len, char **peer) {
     struct wire_error error = {.what = "", .offset = 0};
     struct bytes scratch = {0};
@@ -453,7 +473,10 @@ static nixl_status_t load_blob(struct nixl_agent *agent, const void *data, size_
     if (status != NIXL_SUCCESS) {
         status = blob_refused(status, &error);
     } else {
-        status = load_run(&load);
+        status = mac_check(agent, load.blob);
+        if (status == NIXL_SUCCESS) {
+            status = load_run(&load);
+        }
     }
     for (unsigned slot = 0; slot < AGENT_BACKENDS; slot++) {
         bytes_free(&load.conn_copies[slot]);

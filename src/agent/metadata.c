@@ -7,6 +7,8 @@
 #include "agent/changes.h"
 #include "agent/internal.h"
 
+#include "base/auth.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,8 +44,29 @@ static void trailer_write(struct nixl_agent *agent, uint32_t mask, enum wire_blo
     }
 }
 
-static nixl_status_t blob_end(struct wire_blob_writer *writer) {
-    nixl_status_t status = wire_blob_end(writer);
+/* With a key set, the blob says who made it. */
+static nixl_status_t blob_seal(const struct nixl_agent *agent, struct wire_blob_writer *writer) {
+    struct bytes_view range = wire_blob_auth_range(writer);
+    const struct auth_piece piece = {range.data, range.len};
+    uint8_t mac[AUTH_MAC_LEN];
+
+    if (!auth_mac(agent->auth, &piece, 1, mac)) {
+        return fail(NIXL_ERR_BACKEND, "libcrypto cannot compute the blob's mac");
+    }
+    wire_blob_seal(writer, mac);
+    return NIXL_SUCCESS;
+}
+
+static nixl_status_t blob_end(const struct nixl_agent *agent, struct wire_blob_writer *writer) {
+    nixl_status_t status;
+
+    if (agent->auth != NULL) {
+        wire_blob_mac(writer, WIRE_MAC_HMAC_SHA256, AUTH_MAC_LEN);
+    }
+    status = wire_blob_end(writer);
+    if (status == NIXL_SUCCESS && agent->auth != NULL) {
+        return blob_seal(agent, writer);
+    }
 
     if (status == NIXL_SUCCESS) {
         return NIXL_SUCCESS;
@@ -136,7 +159,7 @@ static nixl_status_t full_make(struct nixl_agent *agent) {
         }
     }
     trailer_write(agent, mask, WIRE_BLOB_FULL, 0, &writer);
-    status = blob_end(&writer);
+    status = blob_end(agent, &writer);
     if (status == NIXL_SUCCESS) {
         agent->blob_valid = true;
         agent->blob_generation = agent->generation;
@@ -276,7 +299,7 @@ static nixl_status_t partial_write(struct nixl_agent *agent, const struct nixl_l
         }
     }
     trailer_write(agent, mask, WIRE_BLOB_PARTIAL, 0, &writer);
-    return blob_end(&writer);
+    return blob_end(agent, &writer);
 }
 
 static nixl_status_t partial_get(struct nixl_agent *agent, const struct nixl_list *list,
@@ -406,7 +429,7 @@ static nixl_status_t update_write(struct nixl_agent *agent, uint64_t since, stru
             }
         }
     }
-    return blob_end(&writer);
+    return blob_end(agent, &writer);
 }
 
 /* Tables held. */

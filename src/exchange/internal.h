@@ -14,7 +14,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/thread.h"
-#include "exchange/auth.h"
+#include "base/auth.h"
 
 #include <sys/socket.h>
 

@@ -365,7 +365,7 @@ static void body(void *arg) {
         }
         events_wait(p2p, retry < next ? retry : next);
     }
-    error_set("the agent ends");
+    error_set("it was on its way");
     while (p2p->conns != NULL) {
         conn_close(p2p->conns);
     }

@@ -2,7 +2,7 @@
 /* Sockets with a key: who has it is let in, everybody else is refused in words, and nothing can be replayed. */
 #include "sockets.h"
 
-#include "exchange/auth.h"
+#include "base/auth.h"
 
 #include <sys/stat.h>
 
@@ -168,6 +168,43 @@ static void a_sealed_frame_counts_once_and_in_its_connection_only(void **state) 
     side_end(&b);
 }
 
+static void blobs_count_only_when_signed_with_the_key(void **state) {
+    struct side_of_test a;
+    struct side_of_test b;
+    struct side_of_test c;
+    struct side_of_test d;
+    struct blob blob;
+    struct nixl_desc desc;
+
+    with_key(KEY);
+    side_begin(&a, "A", NULL, "MOCK", NULL, 0, true);
+    side_begin(&b, "B", NULL, "MOCK", NULL, 0, true);
+    with_key(OTHER_KEY);
+    side_begin(&c, "C", NULL, "MOCK", NULL, 0, true);
+    with_key(NULL);
+    side_begin(&d, "D", NULL, "MOCK", NULL, 0, true);
+    assert_status(load_into(a.agent, blob_of(b.agent)), NIXL_SUCCESS);
+    desc = (struct nixl_desc){(uintptr_t)b.memory, MEMORY, 0};
+    assert_status(load_into(a.agent, partial_of(b.agent, &desc, 1, false)), NIXL_SUCCESS);
+    assert_status(load_into(a.agent, update_of(b.agent, nixl_metadata_generation(b.agent))), NIXL_SUCCESS);
+    assert_status(load_into(a.agent, blob_of(c.agent)), NIXL_ERR_NOT_ALLOWED);
+    assert_error("signed with another key");
+    assert_status(load_into(a.agent, blob_of(d.agent)), NIXL_ERR_NOT_ALLOWED);
+    assert_error("not signed with the key");
+    assert_status(load_into(a.agent, blob_plain(d.agent, "E")), NIXL_ERR_NOT_ALLOWED);
+    assert_error("not signed with the key");
+    /* Who asks for no key takes both. */
+    assert_status(load_into(d.agent, blob_of(c.agent)), NIXL_SUCCESS);
+    blob = blob_of(b.agent);
+    ((char *)memmem(blob.data, blob.len, "Agent", 5))[13] ^=
+        1; /* another name, and a crc that is now wrong */
+    assert_status(load_into(a.agent, blob), NIXL_ERR_MISMATCH);
+    side_end(&a);
+    side_end(&b);
+    side_end(&c);
+    side_end(&d);
+}
+
 static int key_up(void **state) {
     int fd;
 
@@ -191,6 +228,7 @@ int main(void) {
         TEST(with_one_key_all_calls_work),
         TEST(without_the_key_or_with_another_one_nobody_is_let_in),
         TEST(a_sealed_frame_counts_once_and_in_its_connection_only),
+        TEST(blobs_count_only_when_signed_with_the_key),
     };
 
     return cmocka_run_group_tests(tests, key_up, key_down);

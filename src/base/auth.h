@@ -3,8 +3,8 @@
  * The shared key of NIXL_AUTH_KEY_FILE and what is computed with it: HMAC-SHA-256, by libcrypto, which is opened when a
  * key is set and not before. Thread-safe: a key does not change after it was read.
  */
-#ifndef EXCHANGE_AUTH_H
-#define EXCHANGE_AUTH_H
+#ifndef BASE_AUTH_H
+#define BASE_AUTH_H
 
 #include <nixl/nixl.h>
 

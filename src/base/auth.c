@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The shared key and its macs; see auth.h. The prototypes of libcrypto's HMAC functions are the same in 1.1 and 3. */
-#include "exchange/auth.h"
+#include "base/auth.h"
 
 #include "base/config.h"
 #include "base/error.h"

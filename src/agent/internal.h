@@ -299,6 +299,9 @@ void peer_unref(struct peer *peer);
 void peer_region_unref(struct peer *peer, struct region *region);
 /* Closes the keys of a region that nobody holds any more, and frees it. No table lock held. */
 void peer_region_end(struct peer *peer, struct region *region);
+/* Puts a peer into the table, in the place of the former of its name. False without memory: nothing changed.
+ * Tables write-held. */
+bool peer_publish(struct peer *peer);
 /* Takes a peer out of the table (tables write-held by the caller), marks it gone. The table's use goes to the
  * caller, who then calls xfer_fail_peer() and peer_leave() without the lock. */
 void peer_retire(struct peer *peer);
@@ -553,6 +556,8 @@ void progress_deadline(struct nixl_agent *agent, uint64_t deadline_ns);
 
 struct inbox {
     struct lock lock;
+    struct hash senders;            /* name -> struct peer: what arrives in its name tells that it lives */
+    struct peer *last_sender;       /* one of them, or NULL */
     size_t count;                   /* atomic, for a look without the lock */
     struct inbox_slab *head, *tail; /* filled, oldest first */
 };
@@ -563,6 +568,10 @@ void inbox_destroy(struct inbox *inbox);
  * (logged). */
 bool inbox_add(struct nixl_agent *agent, struct nixl_backend *backend, const char *sender, size_t sender_len,
                const void *msg, size_t len);
+/* A peer came into the table of peers, or left it: whether what arrives in its name is noted as its sign of life
+ * (heard_ns). One that comes replaces the former of its name; false without memory. Tables write-held. */
+bool inbox_sender_add(struct inbox *inbox, struct peer *peer);
+void inbox_sender_remove(struct inbox *inbox, const struct peer *peer);
 /* host->notified. */
 void notif_on_arrival(void *ctx, const char *sender, size_t sender_len, const void *msg, size_t len);
 

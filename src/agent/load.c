@@ -338,7 +338,7 @@ static nixl_status_t commit(struct load *load) {
         return fail_memory("the peer's regions", 0);
     }
     tables_change(agent);
-    done = is_new ? hash_put(&agent->peers, load->peer->name, load->peer->name_len, load->peer, NULL)
+    done = is_new ? peer_publish(load->peer)
                   : commit_reserve(load) && linger_reserve(load->peer, load->drop_count);
     if (done) {
         commit_regions(load);

@@ -5,7 +5,9 @@
  * agent), so steady traffic needs no heap. One backend carries all notifications to a peer: the cheapest
  * common one that can.
  *
- * Locks: inbox->lock guards its chain; the pool's lock is only tried, so that a forked child never waits for
+ * What arrives in a peer's name is its sign of life: transfers to it are not taken for stalled meanwhile.
+ *
+ * Locks: inbox->lock guards its chain and the table of senders; the pool's lock is only tried, so that a forked child never waits for
  * it.
  */
 #include "agent/internal.h"
@@ -130,6 +132,44 @@ void inbox_destroy(struct inbox *inbox) {
         inbox->head = next;
     }
     inbox->tail = NULL;
+    inbox->last_sender = NULL;
+    hash_clear(&inbox->senders, NULL);
+}
+
+bool inbox_sender_add(struct inbox *inbox, struct peer *peer) {
+    bool added;
+
+    lock_take(&inbox->lock);
+    added = hash_put(&inbox->senders, peer->name, peer->name_len, peer, NULL);
+    if (added) {
+        inbox->last_sender = NULL; /* it may have been the former of that name */
+    }
+    lock_drop(&inbox->lock);
+    return added;
+}
+
+void inbox_sender_remove(struct inbox *inbox, const struct peer *peer) {
+    lock_take(&inbox->lock);
+    if (hash_get(&inbox->senders, peer->name, peer->name_len) == peer) {
+        hash_remove(&inbox->senders, peer->name, peer->name_len);
+    }
+    if (inbox->last_sender == peer) {
+        inbox->last_sender = NULL;
+    }
+    lock_drop(&inbox->lock);
+}
+
+/* Notes that a peer lives; the last one is tried first. inbox->lock is held: a peer that is found is not freed meanwhile. */
+static void heard(struct inbox *inbox, const char *sender, size_t len) {
+    struct peer *peer = inbox->last_sender;
+
+    if (peer == NULL || peer->name_len != len || memcmp(peer->name, sender, len) != 0) {
+        peer = hash_get(&inbox->senders, sender, len);
+        inbox->last_sender = peer;
+    }
+    if (peer != NULL) {
+        __atomic_store_n(&peer->heard_ns, clock_coarse_ns(), __ATOMIC_RELAXED);
+    }
 }
 
 bool inbox_add(struct nixl_agent *agent, struct nixl_backend *backend, const char *sender, size_t sender_len,
@@ -143,6 +183,9 @@ bool inbox_add(struct nixl_agent *agent, struct nixl_backend *backend, const cha
     }
     need = sender_len + len + 2;
     lock_take(&inbox->lock);
+    if (backend != NULL) {
+        heard(inbox, sender, sender_len);
+    }
     if (!slab_fits(inbox->tail, need)) {
         struct inbox_slab *slab = slab_take(need);
 

@@ -67,6 +67,25 @@ void peer_unref(struct peer *peer) {
     free(peer);
 }
 
+bool peer_publish(struct peer *peer) {
+    struct nixl_agent *agent = peer->agent;
+    void *former;
+
+    if (!hash_put(&agent->peers, peer->name, peer->name_len, peer, &former)) {
+        return false;
+    }
+    if (inbox_sender_add(&agent->inbox, peer)) {
+        return true;
+    }
+    if (former == NULL) {
+        hash_remove(&agent->peers, peer->name, peer->name_len);
+    } else {
+        (void)hash_put(&agent->peers, peer->name, peer->name_len, former,
+                       NULL); /* replaces: needs no memory */
+    }
+    return false;
+}
+
 void peer_retire(struct peer *peer) {
     struct nixl_agent *agent = peer->agent;
 
@@ -74,6 +93,7 @@ void peer_retire(struct peer *peer) {
     if (hash_get(&agent->peers, peer->name, peer->name_len) == peer) {
         hash_remove(&agent->peers, peer->name, peer->name_len);
     }
+    inbox_sender_remove(&agent->inbox, peer);
     if (__atomic_load_n(&agent->last_notified, __ATOMIC_RELAXED) == peer) {
         __atomic_store_n(&agent->last_notified, NULL, __ATOMIC_RELAXED);
     }

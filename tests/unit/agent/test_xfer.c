@@ -470,6 +470,41 @@ static void stall_cancels_only_while_nothing_moves(void **state) {
     agents_end(&agents);
 }
 
+static void stall_is_not_told_while_the_peer_is_heard(void **state) {
+    struct nixl_agent_config config = NIXL_AGENT_CONFIG_INIT;
+    struct nixl_param params[] = {{"hold", "yes"}, {"progress", "timed"}};
+    struct agents agents;
+    struct nixl_xfer *xfer;
+    struct nixl_notifs *notifs;
+    uint64_t heard;
+
+    config.progress_thread = true;
+    config.stall_timeout_ms = 400;
+    agents_begin_with(&agents, &config, params, 2);
+    xfer = request_of(&agents, NIXL_WRITE, 0, 4096, NULL);
+    assert_int_equal(nixl_xfer_post(xfer, NULL), NIXL_IN_PROG);
+    for (int i = 0; i < 40; i++) {
+        assert_status(nixl_notif_send(agents.b.agent, "A", "here", 4, NULL), NIXL_SUCCESS);
+        assert_int_equal(nixl_xfer_wait(xfer, 20), NIXL_IN_PROG);
+    }
+    /* Its own agent's and a stranger's words are no sign of it. */
+    heard = clock_now_ns();
+    while (clock_now_ns() - heard < 200 * NS_PER_MS) {
+        assert_status(nixl_notif_send(agents.a.agent, "A", "alone", 5, NULL), NIXL_SUCCESS);
+        (void)nixl_xfer_wait(xfer, 10);
+    }
+    assert_int_equal(nixl_xfer_wait(xfer, 5000), NIXL_ERR_CANCELED);
+    assert_in_range((clock_now_ns() - heard) / NS_PER_MS, 300, 2000);
+    assert_words(nixl_xfer_error(xfer), "peer \"B\" was silent");
+    assert_status(nixl_xfer_release(xfer), NIXL_SUCCESS);
+    /* One that was forgotten may still send. */
+    assert_status(nixl_metadata_invalidate(agents.a.agent, "B"), NIXL_SUCCESS);
+    assert_status(nixl_notif_send(agents.b.agent, "A", "left", 4, NULL), NIXL_SUCCESS);
+    assert_status(nixl_notif_take(agents.a.agent, NULL, &notifs), NIXL_SUCCESS);
+    nixl_notifs_release(notifs);
+    agents_end(&agents);
+}
+
 static void request_outlives_its_agent_and_says_so(void **state) {
     struct agents agents;
     struct nixl_xfer *xfer;
@@ -657,6 +692,7 @@ int main(void) {
         cmocka_unit_test(waiting_ends_when_its_time_is_over),
         cmocka_unit_test(deadline_cancels_with_words),
         cmocka_unit_test(stall_cancels_only_while_nothing_moves),
+        cmocka_unit_test(stall_is_not_told_while_the_peer_is_heard),
         cmocka_unit_test(request_outlives_its_agent_and_says_so),
         cmocka_unit_test(handles_of_another_process_are_refused),
         cmocka_unit_test(agent_that_ends_uses_force_on_what_does_not_let_go),

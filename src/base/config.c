@@ -35,6 +35,8 @@ struct setting {
     const char *path;
 };
 
+/* Published where there is no file: nothing stays behind when the library is unloaded. */
+static struct snapshot no_file;
 static struct snapshot *published;
 
 /* ---- the file ---- */
@@ -99,7 +101,7 @@ static void snapshot_fill(struct snapshot *s) {
 }
 
 static void snapshot_free(struct snapshot *s) {
-    if (s != NULL) {
+    if (s != NULL && s != &no_file) {
         toml_free(s->doc);
         free(s);
     }
@@ -118,6 +120,10 @@ static const struct snapshot *snapshot_get(void) {
         return NULL;
     }
     snapshot_fill(s);
+    if (s->path[0] == '\0') {
+        free(s);
+        s = &no_file;
+    }
     if (!__atomic_compare_exchange_n(&published, &none, s, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
         snapshot_free(s);
         return none;

@@ -15,7 +15,7 @@
 
 #define MEMORY ((size_t)4 << 20)
 #define FEW 5u
-#define MANY 40u
+#define MANY 20u
 
 struct fixture {
     const struct node_setting *setting;
@@ -196,6 +196,9 @@ static void many_threads_load_forget_and_post_while_it_comes_and_goes(void **sta
     pthread_t threads[6];
     unsigned at_end;
 
+    if (may_be_aborted(&f->l, f->setting)) {
+        test_skip("this UCX aborts a process whose peer dies while they connect over tcp");
+    }
     start(f, "node");
     crowd_learn(&c);
     for (size_t i = 0; i < COUNT_OF(threads); i++) {

@@ -114,7 +114,7 @@ static void judge(const char *what, const struct node_setting *setting, const st
 
 static void small_transfers_with_fresh_requests_leave_nothing_behind(void **state) {
     struct fixture *f = *state;
-    unsigned total = rounds_of("NIXL_SOAK_TRANSFERS", 100000), seconds = rounds_of("NIXL_SOAK_SECONDS", 3);
+    unsigned total = rounds_of("NIXL_SOAK_TRANSFERS", 100000), seconds = rounds_of("NIXL_SOAK_SECONDS", 2);
     static struct sample samples[SAMPLES];
     size_t used = 0, before;
     uint64_t end;
@@ -154,7 +154,7 @@ static void small_transfers_with_fresh_requests_leave_nothing_behind(void **stat
 /* Each new agent of this process learns of the survivor and is learned by it, moves bytes both ways of looking, and goes. */
 static void agents_that_come_and_go_leave_nothing_behind(void **state) {
     struct fixture *f = *state;
-    unsigned total = rounds_of("NIXL_SOAK_AGENTS", 170), seconds = rounds_of("NIXL_SOAK_SECONDS", 3);
+    unsigned total = rounds_of("NIXL_SOAK_AGENTS", 170), seconds = rounds_of("NIXL_SOAK_SECONDS", 2);
     static struct sample samples[SAMPLES];
     size_t used = 0, before;
     uint64_t end = now_ms() + seconds * 1000u;

@@ -12,7 +12,7 @@
 
 #include "peers.h"
 
-#define MEMORY ((size_t)64 << 20)
+#define MEMORY ((size_t)32 << 20)
 #define DEADLINE 250
 
 struct fixture {
@@ -47,7 +47,7 @@ static int teardown(void **state) {
 static void stopped(void **state, nixl_xfer_op_t op) {
     struct fixture *f = *state;
     struct nixl_options options = NIXL_OPTIONS_INIT;
-    const char *fault = op == NIXL_READ ? "SIGSTOP, READ of 64 MiB" : "SIGSTOP, WRITE of 64 MiB";
+    const char *fault = op == NIXL_READ ? "SIGSTOP, READ of 32 MiB" : "SIGSTOP, WRITE of 32 MiB";
     double best = 1e9, worst = 0;
     bool was_done = false;
 

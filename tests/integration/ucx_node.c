@@ -22,7 +22,8 @@ enum {
     CMD_LEARN,
     CMD_NOTIFY,
     CMD_RECEIVED,
-    CMD_DEREGISTER
+    CMD_DEREGISTER,
+    CMD_BAD
 };
 
 struct command {
@@ -163,7 +164,7 @@ static void *get_block(int fd, size_t *len) {
 struct side {
     struct local l;
     int fd;
-    size_t received;
+    size_t received, bad;
 };
 
 static void take_notifs(struct side *side) {
@@ -171,6 +172,14 @@ static void take_notifs(struct side *side) {
 
     if (nixl_notif_take(side->l.agent, NULL, &notifs) == NIXL_SUCCESS && notifs != NULL) {
         side->received += notifs->count;
+        for (size_t i = 0; i < notifs->count; i++) {
+            unsigned long long offset, len, seed;
+
+            if (sscanf(notifs->items[i].msg, "check %llu %llu %llu", &offset, &len, &seed) == 3 &&
+                !pattern_check(side->l.at + offset, len, seed)) {
+                side->bad++;
+            }
+        }
         nixl_notifs_release(notifs);
     }
 }
@@ -229,6 +238,9 @@ static bool side_command(struct side *side) {
     case CMD_CHECK:
         ok = pattern_check(side->l.at + c.a, c.b, c.c);
         put(side->fd, &ok, sizeof ok);
+        break;
+    case CMD_BAD:
+        put(side->fd, &side->bad, sizeof side->bad);
         break;
     case CMD_DEREGISTER:
         ok = side_deregister(side);
@@ -453,6 +465,14 @@ size_t node_received(struct node *n, size_t expected, unsigned timeout_ms) {
     size_t count = 0;
 
     tell(n, CMD_RECEIVED, expected, timeout_ms, 0, "", "");
+    (void)get(n->fd, &count, sizeof count);
+    return count;
+}
+
+size_t node_bad(struct node *n) {
+    size_t count = SIZE_MAX;
+
+    tell(n, CMD_BAD, 0, 0, 0, "", "");
     (void)get(n->fd, &count, sizeof count);
     return count;
 }

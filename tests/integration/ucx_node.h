@@ -60,6 +60,9 @@ nixl_status_t node_notify(struct node *n, const char *peer, const char *text, un
 /* Waits until it has `expected` notifications; how many it has. */
 size_t node_received(struct node *n, size_t expected, unsigned timeout_ms);
 
+/* Of its notifications "check OFFSET LEN SEED", how many came before such data was there. */
+size_t node_bad(struct node *n);
+
 void pattern_fill(void *at, size_t len, uint64_t seed);
 bool pattern_check(const void *at, size_t len, uint64_t seed);
 

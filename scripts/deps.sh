@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs what a build needs, and says what it installs.
 #
-#   scripts/deps.sh LEVEL              install what is missing for LEVEL: build, test (default), check, or all
+#   scripts/deps.sh LEVEL              install what is missing for LEVEL: build, test (default), check, cross, or all
 #   NO_INSTALL=1 scripts/deps.sh ...   print the command and stop
 #
 # build: libnixl, plugins, tools. test: and the test suite. check (= all): and what .ci/run and make fuzz, format and
-# coverage need. Debian and Ubuntu by apt-get, as root or through sudo; elsewhere it names the packages and stops.
+# coverage need. cross: what scripts/aarch64.sh needs besides. Debian and Ubuntu by apt-get, as root or through sudo; elsewhere it names the packages and stops.
 # When nothing is missing it prints nothing and takes some milliseconds. Exit status 0: everything is there.
 set -u
 level=${1:-test}
@@ -42,15 +42,22 @@ check clang-format     clang-format                   cmd clang-format
 check llvm             llvm-cov_and_llvm-profdata     cmd llvm-cov
 check man-db           man                            cmd man
 check cmake            cmake                          cmd cmake
+check clang-tidy       clang-tidy                     cmd clang-tidy
+check cppcheck         cppcheck                       cmd cppcheck
 check gcovr            gcovr                          cmd gcovr
+cross gcc-aarch64-linux-gnu   a_C_compiler_for_aarch64     cmd aarch64-linux-gnu-gcc
+cross g++-aarch64-linux-gnu   a_C++_compiler_for_aarch64   cmd aarch64-linux-gnu-g++
+cross libc6-dev-arm64-cross   headers_of_the_C_library_for_aarch64  file /usr/aarch64-linux-gnu/include/stdio.h
+cross qemu-user               qemu_user_mode               cmd qemu-aarch64
 '
 
 case $level in
 build) levels=' build ' ;;
 test) levels=' build test ' ;;
 check | all) levels=' build test check ' ;;
+cross) levels=' cross ' ;;
 *)
-    echo "usage: $0 [build|test|check]" >&2
+    echo "usage: $0 [build|test|check|cross]" >&2
     exit 2
     ;;
 esac

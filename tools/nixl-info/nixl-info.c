@@ -3,6 +3,7 @@
  * nixl-info: the library's version, the backends found and whether each one opens here, their options. For people, or
  * as JSON.
  */
+#include "etcd.h"
 #include "probe.h"
 
 #include <nixl/nixl.h>
@@ -15,7 +16,7 @@
 #include <string.h>
 
 struct request {
-    bool json, no_open, brief;
+    bool json, no_open, brief, etcd;
     char **names; /* asked for; none: all */
     int count;
 };
@@ -34,13 +35,15 @@ static const struct {
 static void usage(FILE *out) {
     fprintf(
         out,
-        "usage: nixl-info [--json] [--brief] [--no-open] [BACKEND ...]\n\n"
+        "usage: nixl-info [--json] [--brief] [--no-open] [BACKEND ...]\n"
+        "       nixl-info --etcd [--json]\n\n"
         "Shows NIXL's version, the backends that can be asked for, whether they open on this machine, and "
         "their\n"
         "options with default, range and meaning. With names, only those backends.\n\n"
         "  --json     one JSON document\n"
         "  --brief    without the options\n"
         "  --no-open  do not try to open the backends\n"
+        "  --etcd     instead: what agents have published in etcd (NIXL_ETCD_ENDPOINTS and its relatives)\n"
         "  --version  the version alone\n"
         "  --help     this text\n\n"
         "NIXL_PLUGIN_DIR names the folder of the backends; unset, it is \"plugins\" beside the library.\n");
@@ -264,6 +267,8 @@ static int parse(int argc, char **argv, struct request *request) {
             request->no_open = false;
         } else if (strcmp(argv[i], "--brief") == 0) {
             request->brief = true;
+        } else if (strcmp(argv[i], "--etcd") == 0) {
+            request->etcd = true;
         } else if (strcmp(argv[i], "--version") == 0) {
             printf("nixl-info %s\n", nixl_version());
             return EXIT_SUCCESS;
@@ -290,6 +295,14 @@ int main(int argc, char **argv) {
 
     if (rc >= 0) {
         return rc;
+    }
+    if (request.etcd) {
+#ifdef NIXL_HAS_ETCD
+        return etcd_show(request.json) ? EXIT_SUCCESS : EXIT_FAILURE;
+#else
+        fprintf(stderr, "nixl-info: --etcd: this nixl-info was built without libcurl\n");
+        return EXIT_FAILURE;
+#endif
     }
     if (request.count != 0) {
         names = (struct nixl_names){(size_t)request.count, (const char *const *)request.names};

@@ -70,7 +70,7 @@ static bool serve(int fd, uint8_t op, struct bytes *key, struct bytes *value) {
         return take(fd, &word, sizeof word) && word == 0x3C85F7CE;
     case 13: /* PING */
         good = take(fd, &word, sizeof word);
-        word += store.is_wrong;
+        word += __atomic_load_n(&store.is_wrong, __ATOMIC_ACQUIRE);
         return good && send(fd, &word, sizeof word, MSG_NOSIGNAL) == sizeof word;
     case 1: /* SET */
         good = take_string(fd, key) && take_string(fd, value);
@@ -118,7 +118,7 @@ static void *connection_body(void *arg) {
     bool good = true;
 
     while (good && take(fd, &op, 1)) {
-        while (store.is_silent) {
+        while (__atomic_load_n(&store.is_silent, __ATOMIC_ACQUIRE)) {
             usleep(1000);
         }
         pthread_mutex_lock(&store.lock);
@@ -231,19 +231,19 @@ static void a_store_that_does_not_answer_or_is_none_is_told(void **state) {
     uint64_t start = clock_now_ns();
 
     setenv("NIXL_TCPSTORE_OP_TIMEOUT_MS", "100", 1);
-    store.is_silent = true;
+    __atomic_store_n(&store.is_silent, true, __ATOMIC_RELEASE);
     side_begin(&a, "A", NULL, "MOCK", NULL, 0, true);
     assert_status(nixl_metadata_send(a.agent, &options), NIXL_ERR_CANCELED);
     assert_error("timed out");
     side_end(&a);
     assert_true(clock_now_ns() - start < 5 * NS_PER_S);
-    store.is_silent = false;
-    store.is_wrong = true;
+    __atomic_store_n(&store.is_silent, false, __ATOMIC_RELEASE);
+    __atomic_store_n(&store.is_wrong, true, __ATOMIC_RELEASE);
     side_begin(&a, "A", NULL, "MOCK", NULL, 0, true);
     assert_status(nixl_metadata_send(a.agent, &options), NIXL_ERR_CANCELED);
     assert_error("this is no TCPStore");
     side_end(&a);
-    store.is_wrong = false;
+    __atomic_store_n(&store.is_wrong, false, __ATOMIC_RELEASE);
     unsetenv("NIXL_TCPSTORE_OP_TIMEOUT_MS");
 }
 

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Asks etcd for all keys of the namespace and reads the blobs: who published what, how long each agent has been living, how much
+ * is left of the lease. It uses the library's own client of etcd's gateway and its reader of blobs, and changes nothing.
+ */
+#include "etcd.h"
+
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "exchange/etcd_http.h"
+#include "wire/wire.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct row {
+    char agent[256], label[128], backends[256];
+    size_t blob_len;
+    bool is_blob, has_life;
+    double age_s;
+    uint64_t generation;
+    int64_t lease_s; /* left; -1: no lease */
+};
+
+static nixl_status_t ask(struct etcd_http *http, const char *path, struct bytes *body, bool is_made,
+                         struct etcd_reply *reply) {
+    nixl_status_t status =
+        is_made ? etcd_http_call(http, path, body, reply, NULL) : fail_memory("a request", 0);
+
+    bytes_free(body);
+    return status;
+}
+
+static nixl_status_t keys_get(struct etcd_http *http, const char *name_space, struct etcd_reply *reply) {
+    struct bytes body = {0};
+    size_t len = strlen(name_space);
+    char *end = strdup(name_space);
+    nixl_status_t status;
+
+    if (end == NULL || len == 0) {
+        free(end);
+        return fail(NIXL_ERR_INVALID_PARAM, "the namespace is empty");
+    }
+    end[len - 1]++;
+    status = ask(http, "/v3/kv/range", &body,
+                 bytes_append_text(&body, "{\"key\":\"") && base64_append(&body, name_space, len) &&
+                     bytes_append_text(&body, "\",\"range_end\":\"") && base64_append(&body, end, len) &&
+                     bytes_append_text(&body, "\"}"),
+                 reply);
+    free(end);
+    return status;
+}
+
+static int64_t lease_left(struct etcd_http *http, int64_t lease) {
+    struct bytes body = {0};
+    struct etcd_reply reply;
+    char text[64];
+    int64_t left;
+
+    if (lease == 0) {
+        return -1;
+    }
+    snprintf(text, sizeof text, "{\"ID\":\"%" PRId64 "\"}", lease);
+    if (ask(http, "/v3/lease/timetolive", &body, bytes_append_text(&body, text), &reply) != NIXL_SUCCESS) {
+        return -1;
+    }
+    left = reply.ttl;
+    etcd_reply_free(&reply);
+    return left;
+}
+
+static void blob_read(const struct bytes *value, struct row *row) {
+    struct wire_blob *blob = malloc(sizeof *blob);
+    struct bytes scratch = {0};
+    size_t len = 0;
+
+    if (blob != NULL && wire_blob_open(value->data, value->len, &scratch, blob, NULL) == NIXL_SUCCESS) {
+        row->is_blob = true;
+        for (size_t i = 0; i < blob->conn_count; i++) {
+            struct bytes_view type = blob->conns[i].type;
+
+            text_append(row->backends, sizeof row->backends, &len, "%s%.*s", i != 0 ? "," : "", (int)type.len,
+                        (const char *)type.data);
+        }
+        row->has_life = blob->has_trailer;
+        if (blob->has_trailer) {
+            row->generation = blob->trailer.generation;
+            row->age_s =
+                (double)(int64_t)(clock_wall_ns() - blob->trailer.incarnation.boot_ns) / (double)NS_PER_S;
+        }
+    }
+    bytes_free(&scratch);
+    free(blob);
+}
+
+/* <namespace>/<agent>/<label>; an announce key has no label. Control characters of foreign names are not for a terminal. */
+static void name_copy(char *to, size_t size, const uint8_t *from, size_t len) {
+    size_t used = 0;
+
+    for (; used < len && used < size - 1; used++) {
+        to[used] = from[used] >= 0x20 && from[used] != 0x7f ? (char)from[used] : '?';
+    }
+    to[used] = '\0';
+}
+
+static void row_read(struct etcd_http *http, size_t skip, const struct etcd_kv *kv, struct row *row) {
+    const uint8_t *name = kv->key.data + skip;
+    size_t len = kv->key.len - skip;
+    const uint8_t *slash;
+
+    memset(row, 0, sizeof *row);
+    while (len != 0 && *name == '/') {
+        name++;
+        len--;
+    }
+    slash = memrchr(name, '/', len);
+    name_copy(row->agent, sizeof row->agent, name, slash != NULL ? (size_t)(slash - name) : len);
+    if (slash != NULL) {
+        name_copy(row->label, sizeof row->label, slash + 1, len - (size_t)(slash - name) - 1);
+    }
+    row->blob_len = kv->value.len;
+    row->lease_s = lease_left(http, kv->lease);
+    blob_read(&kv->value, row);
+}
+
+static void row_print(const struct row *row) {
+    char age[32] = "-";
+    char lease[32] = "-";
+    char generation[32] = "-";
+
+    if (row->has_life) {
+        snprintf(age, sizeof age, "%.1f s", row->age_s);
+        snprintf(generation, sizeof generation, "%" PRIu64, row->generation);
+    }
+    if (row->lease_s >= 0) {
+        snprintf(lease, sizeof lease, "%" PRId64 " s", row->lease_s);
+    }
+    printf("%-24s %-12s %10zu %12s %8s %10s  %s\n", row->agent,
+           row->label[0] != '\0' ? row->label : "(announced)", row->blob_len, age, lease, generation,
+           row->is_blob || row->blob_len == 0 ? row->backends : "(no blob)");
+}
+
+static json_t *row_json(const struct row *row) {
+    json_t *o = json_object();
+
+    json_object_set_new(o, "agent", json_string(row->agent));
+    json_object_set_new(o, "label", json_string(row->label));
+    json_object_set_new(o, "bytes", json_integer((json_int_t)row->blob_len));
+    json_object_set_new(o, "backends", json_string(row->backends));
+    json_object_set_new(o, "age_s", row->has_life ? json_real(row->age_s) : json_null());
+    json_object_set_new(o, "generation",
+                        row->has_life ? json_integer((json_int_t)row->generation) : json_null());
+    json_object_set_new(o, "lease_s", row->lease_s >= 0 ? json_integer(row->lease_s) : json_null());
+    return o;
+}
+
+static void show(struct etcd_http *http, const char *name_space, const struct etcd_reply *reply, bool json) {
+    json_t *list = json_array();
+    struct row row;
+
+    if (!json) {
+        printf("namespace %s\n%-24s %-12s %10s %12s %8s %10s  %s\n", name_space, "agent", "label", "bytes",
+               "age", "lease", "generation", "backends");
+    }
+    for (size_t i = 0; i < reply->kv_count; i++) {
+        row_read(http, strlen(name_space), &reply->kvs[i], &row);
+        if (json) {
+            json_array_append_new(list, row_json(&row));
+        } else {
+            row_print(&row);
+        }
+    }
+    if (json) {
+        json_dumpf(list, stdout, JSON_INDENT(1));
+        printf("\n");
+    } else if (reply->kv_count == 0) {
+        printf("(nothing is published)\n");
+    }
+    json_decref(list);
+}
+
+bool etcd_show(bool json) {
+    struct etcd_http http = {0};
+    struct etcd_reply reply;
+    char *endpoints = NULL;
+    char *name_space = NULL;
+    nixl_status_t status = config_get_string("NIXL_ETCD_ENDPOINTS", "", &endpoints);
+
+    if (status == NIXL_SUCCESS) {
+        status = config_get_string("NIXL_ETCD_NAMESPACE", "/nixl/agents/", &name_space);
+    }
+    if (status == NIXL_SUCCESS && endpoints[0] == '\0') {
+        status = fail(NIXL_ERR_INVALID_PARAM, "--etcd: NIXL_ETCD_ENDPOINTS is not set");
+    }
+    if (status == NIXL_SUCCESS) {
+        status = etcd_http_open(&http, endpoints);
+    }
+    if (status == NIXL_SUCCESS) {
+        status = keys_get(&http, name_space, &reply);
+        if (status == NIXL_SUCCESS) {
+            show(&http, name_space, &reply, json);
+            etcd_reply_free(&reply);
+        }
+        etcd_http_close(&http);
+    }
+    if (status != NIXL_SUCCESS) {
+        fprintf(stderr, "nixl-info: %s\n", error_text());
+    }
+    free(endpoints);
+    free(name_space);
+    return status == NIXL_SUCCESS;
+}

@@ -10,7 +10,7 @@ JSON     ?= build/bench-core.json
 OPTIONS  ?=
 ARGS     ?=
 
-.PHONY: all help deps deps-build deps-test deps-check build test bench bench-core bench-files bench-python wheel \
+.PHONY: all help deps deps-build deps-test deps-check build test bench bench-core bench-net bench-files bench-python wheel \
         fuzz coverage install soak failures-table format check-format clean
 .NOTPARALLEL:
 
@@ -20,6 +20,7 @@ help:
 	@echo 'make                    build the library, plugins and tools (OPTIONS="-Dname=value ..." for meson)'
 	@echo 'make test               build and run the whole suite (SANITIZE=address,undefined or thread; ARGS= for meson test)'
 	@echo 'make bench              two processes, UCX, memory to memory: WRITE, then READ, every byte checked'
+	@echo 'make bench-net          transfers between two processes in all settings, in rounds (JSON=file, ROUNDS=5)'
 	@echo 'make bench-files        file transfers beside fio, in alternation (JSON=file)'
 	@echo 'make bench-core         costs of single calls, without a network (JSON=file)'
 	@echo 'make bench-python       costs of calls from Python (JSON=file)'
@@ -56,6 +57,12 @@ bench: deps-build
 bench-core: deps-build
 	@scripts/build.sh build $(OPTIONS)
 	@scripts/bench-core.sh '$(JSON)'
+
+bench-net: JSON = build/bench-net.json
+bench-net: ROUNDS = 5
+bench-net: deps-build
+	@scripts/build.sh build $(OPTIONS)
+	@NIXL_PLUGIN_DIR='$(CURDIR)/build/plugins' bench/net/bench_net.py build/bench/net/bench-net '$(JSON)' '$(ROUNDS)'
 
 bench-files: JSON = build/bench-files.json
 bench-files: deps-build

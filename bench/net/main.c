@@ -33,9 +33,10 @@ static double quantile_us(uint64_t *samples, unsigned count, double q) {
 static void row_print(const char *row, uint64_t bytes, unsigned count) {
     double p99 = quantile_us(total, count, 0.99), us = quantile_us(total, count, 0.5);
 
-    printf("{\"row\": \"%s\", \"us\": %.3f, \"p99_us\": %.3f, \"post_us\": %.3f, \"gb_s\": %.3f, \"samples\": "
-           "%u}\n",
-           row, us, p99, quantile_us(posted, count, 0.5), us > 0 ? (double)bytes / us / 1e3 : 0, count);
+    printf(
+        "{\"row\": \"%s\", \"us\": %.3f, \"p99_us\": %.3f, \"post_us\": %.3f, \"gb_s\": %.3f, \"samples\": "
+        "%u}\n",
+        row, us, p99, quantile_us(posted, count, 0.5), us > 0 ? (double)bytes / us / 1e3 : 0, count);
     (void)fflush(stdout);
 }
 
@@ -83,8 +84,8 @@ static void measure_echo(struct side *side, bool writes, uint64_t len, unsigned 
         if (n % ECHO_BATCH == 0) {
             unsigned left = rounds - n;
 
-            target_order(side, writes ? COMMAND_ECHO_WRITE : COMMAND_ECHO, left < ECHO_BATCH ? left : ECHO_BATCH,
-                         len);
+            target_order(side, writes ? COMMAND_ECHO_WRITE : COMMAND_ECHO,
+                         left < ECHO_BATCH ? left : ECHO_BATCH, len);
         }
         if (idle_ms != 0) {
             (void)nanosleep(&pause, NULL);
@@ -112,8 +113,7 @@ static void measure_echo(struct side *side, bool writes, uint64_t len, unsigned 
 }
 
 static void measure_all(struct side *side, const char *only) {
-    static const uint64_t sizes[] = {8,       64,      512,     4096,     32768,
-                                     262144,  1 << 20, 8 << 20, 64 << 20};
+    static const uint64_t sizes[] = {8, 64, 512, 4096, 32768, 262144, 1 << 20, 8 << 20, 64 << 20};
     static const size_t counts[] = {16, 128, 10000};
     static const uint64_t blocks[] = {64, 256, 4096, 65536};
 
@@ -165,10 +165,10 @@ int main(int argc, char **argv) {
         } else if (strncmp(argv[i], "--only=", 7) == 0) {
             only = argv[i] + 7;
         } else {
-            (void)fprintf(stderr,
-                          "usage: bench-net [--thread] [--only=LETTERS]\n"
-                          "  --thread   both agents have a progress thread\n"
-                          "  --only     b blocks, l lists, n notifications, i notifications after a second of idling\n");
+            (void)fprintf(stderr, "usage: bench-net [--thread] [--only=LETTERS]\n"
+                                  "  --thread   both agents have a progress thread\n"
+                                  "  --only     b blocks, l lists, n notifications, i notifications after a "
+                                  "second of idling\n");
             return 2;
         }
     }

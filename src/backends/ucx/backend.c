@@ -75,6 +75,12 @@ static const struct nixl_option options[] = {
      .default_value = "true",
      .help =
          "over tcp, read and write by messages of NIXL's own, so that a target survives its reader's death"},
+    {.name = "ucx_cma",
+     .kind = NIXL_OPTION_BOOL,
+     .offset = offsetof(struct ucx_options, cma),
+     .default_value = "true",
+     .env = "NIXL_UCX_CMA",
+     .help = "between processes of one host, copy by the kernel (process_vm_writev), many blocks a call"},
 };
 
 static nixl_status_t open_context(struct ucx_instance *self) {
@@ -124,6 +130,7 @@ static void ucx_close(void *instance) {
     struct ucx_instance *self = instance;
 
     ucx_registry_remove(self);
+    ucx_cma_close(self);
     /* UCX counts what peers that died or stopped left behind: that is for the log, not for the screen. */
     ucx_inside_enter(self->host);
     ucx_worker_close(self);

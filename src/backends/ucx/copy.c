@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transfers within this process: an agent's own memory, or that of another agent here. Plain copies, in bounded pieces: a little
- * in the post, the rest by whoever makes progress. A region of another agent is entered for each piece, so it cannot be
- * deregistered under a running copy, and a copy after it says so instead of crashing.
+ * Transfers that need no UCX: within this process (an agent's own memory, or that of another agent here) by plain copies, and
+ * to other processes of this host by the kernel's (cma.c). In bounded pieces: a little in the post, the rest by whoever makes
+ * progress. A region of another agent here is entered for each piece, so it cannot be deregistered under a running copy,
+ * and a copy after it says so instead of crashing.
  */
 #include "ucx.h"
 
@@ -82,12 +83,6 @@ struct ucx_region *ucx_registry_region(const uint8_t id[16], uint64_t addr, uint
 
 /* ---- copying ---- */
 
-enum copy_outcome {
-    COPY_MORE,
-    COPY_DONE,
-    COPY_FAILED
-};
-
 static void copy_block(nixl_xfer_op_t op, uint64_t local, uint64_t remote, uint64_t len) {
     void *here = (void *)(uintptr_t)local, *there = (void *)(uintptr_t)remote;
 
@@ -129,7 +124,15 @@ static void copy_in_run(struct ucx_xfer *xfer, const struct nixl_run *run, uint6
     __atomic_fetch_add(&request->done_bytes, done, __ATOMIC_RELAXED);
 }
 
-static enum copy_outcome copy_some(struct ucx_xfer *xfer, uint64_t bytes) {
+static void say_gone(const struct ucx_xfer *xfer, bool region, struct ucx_copy_failure *failure) {
+    failure->status = region ? NIXL_ERR_NOT_FOUND : NIXL_ERR_REMOTE_DISCONNECT;
+    (void)snprintf(failure->text, sizeof failure->text,
+                   region ? "agent \"%.128s\" of this process has deregistered the region"
+                          : "agent \"%.128s\" of this process has been destroyed",
+                   xfer->peer != NULL ? xfer->peer->name : "");
+}
+
+static enum ucx_copy copy_here(struct ucx_xfer *xfer, uint64_t bytes, struct ucx_copy_failure *failure) {
     struct nixl_request *request = xfer->request;
     unsigned blocks = PIECE_BLOCKS;
 
@@ -142,7 +145,8 @@ static enum copy_outcome copy_some(struct ucx_xfer *xfer, uint64_t bytes) {
             if (region == NULL || !ucx_region_enter(region)) {
                 xfer->failed_run = xfer->place.run;
                 xfer->failed_block = xfer->place.block;
-                return COPY_FAILED;
+                say_gone(xfer, true, failure);
+                return UCX_COPY_FAILED;
             }
         }
         copy_in_run(xfer, run, &bytes, &blocks);
@@ -150,24 +154,76 @@ static enum copy_outcome copy_some(struct ucx_xfer *xfer, uint64_t bytes) {
             ucx_region_leave(region);
         }
     }
-    return xfer->place.run == request->run_count ? COPY_DONE : COPY_MORE;
+    return xfer->place.run == request->run_count ? UCX_COPY_DONE : UCX_COPY_MORE;
 }
 
-/* The end of a copy whose bytes are in place: its notification. False: the target's agent is gone. */
-static bool copy_notify(struct ucx_xfer *xfer) {
+/* The notification of a copy to another process. One that cannot leave at once (the connection is still being made) is waited
+ * for in UCX's way: nobody might make progress after the request has ended. */
+static enum ucx_copy notify_by_ucx(struct ucx_xfer *xfer, struct ucx_copy_failure *failure) {
+    const struct nixl_request *request = xfer->request;
+    struct ucx_instance *self = xfer->self;
+    struct ucx_peer *peer = xfer->peer;
+    nixl_status_t status;
+
+    ucx_worker_enter(self);
+    status = ucx_peer_endpoint(peer);
+    if (status == NIXL_SUCCESS) {
+        status = ucx_notif_send(peer, request->notif, request->notif_len, xfer);
+    }
+    if (status == NIXL_IN_PROG) {
+        xfer->ops = 1;
+        xfer->phase = UCX_NOTIFYING;
+        __atomic_store_n(&xfer->is_copy, false, __ATOMIC_SEQ_CST);
+    }
+    ucx_worker_leave(self);
+    if (status >= 0) {
+        return status == NIXL_SUCCESS ? UCX_COPY_DONE : UCX_COPY_GIVEN;
+    }
+    failure->status = status;
+    (void)snprintf(failure->text, sizeof failure->text,
+                   "the data is in place, but its notification was not sent: %s",
+                   status == NIXL_ERR_REMOTE_DISCONNECT ? peer->words : "UCX took it not");
+    return UCX_COPY_FAILED;
+}
+
+/* The end of a copy whose bytes are in place: its notification. */
+static enum ucx_copy copy_notify(struct ucx_xfer *xfer, struct ucx_copy_failure *failure) {
     const struct nixl_request *request = xfer->request;
 
-    return !request->has_notif || xfer->peer == NULL ||
-           ucx_registry_notify(xfer->peer->local_id, xfer->self->host->agent, request->notif,
-                               request->notif_len);
+    if (!request->has_notif || xfer->peer == NULL) {
+        return UCX_COPY_DONE;
+    }
+    xfer->failed_run = NIXL_NO_INDEX;
+    if (xfer->by_cma) {
+        return notify_by_ucx(xfer, failure);
+    }
+    if (ucx_registry_notify(xfer->peer->local_id, xfer->self->host->agent, request->notif,
+                            request->notif_len)) {
+        return UCX_COPY_DONE;
+    }
+    say_gone(xfer, false, failure);
+    return UCX_COPY_FAILED;
 }
 
-static const char *gone_words(const struct ucx_xfer *xfer, bool region, char *text, size_t size) {
-    (void)snprintf(text, size,
-                   region ? "agent \"%.128s\" of this process has deregistered the region"
-                          : "agent \"%.128s\" of this process has been destroyed",
-                   xfer->peer != NULL ? xfer->peer->name : "");
-    return text;
+/* Copies on for a bounded time, up to the notification. */
+static enum ucx_copy copy_some(struct ucx_xfer *xfer, bool in_post, struct ucx_copy_failure *failure) {
+    enum ucx_copy outcome;
+
+    failure->os_error = 0;
+    xfer->failed_run = NIXL_NO_INDEX;
+    xfer->failed_block = 0;
+    outcome = xfer->by_cma ? ucx_cma_some(xfer, in_post, failure)
+                           : copy_here(xfer, in_post ? POST_BYTES : PIECE_BYTES, failure);
+    return outcome == UCX_COPY_DONE ? copy_notify(xfer, failure) : outcome;
+}
+
+/* The kernel refuses: UCX moves what is left. */
+static void give_to_ucx(struct ucx_xfer *xfer) {
+    xfer->by_cma = false;
+    xfer->failed_run = 0;
+    xfer->failed_block = 0;
+    xfer->phase = UCX_ISSUING;
+    __atomic_store_n(&xfer->is_copy, false, __ATOMIC_SEQ_CST);
 }
 
 static void copy_push(struct ucx_instance *self, struct ucx_xfer *xfer) {
@@ -200,10 +256,22 @@ static struct ucx_xfer *copy_pop(struct ucx_instance *self) {
     return xfer;
 }
 
+static nixl_status_t fail_post(const struct ucx_xfer *xfer, const struct ucx_copy_failure *failure) {
+    const struct nixl_host *host = xfer->self->host;
+
+    if (xfer->failed_run == NIXL_NO_INDEX) {
+        return host->fail(host->ctx, failure->status, "%s", failure->text);
+    }
+    return host->fail(
+        host->ctx, failure->status, "descriptor %llu: %s",
+        (unsigned long long)(xfer->request->runs[xfer->failed_run].first_index + xfer->failed_block),
+        failure->text);
+}
+
 nixl_status_t ucx_copy_post(struct ucx_xfer *xfer) {
     struct ucx_instance *self = xfer->self;
     const struct nixl_host *host = self->host;
-    char text[256];
+    struct ucx_copy_failure failure;
 
     if (xfer->peer != NULL) {
         nixl_status_t status = ucx_peer_state(self, xfer->peer);
@@ -212,19 +280,18 @@ nixl_status_t ucx_copy_post(struct ucx_xfer *xfer) {
             return status;
         }
     }
-    switch (copy_some(xfer, POST_BYTES)) {
-    case COPY_FAILED:
-        return host->fail(
-            host->ctx, NIXL_ERR_NOT_FOUND, "descriptor %llu: %s",
-            (unsigned long long)(xfer->request->runs[xfer->failed_run].first_index + xfer->failed_block),
-            gone_words(xfer, true, text, sizeof text));
-    case COPY_DONE:
-        if (!copy_notify(xfer)) {
-            return host->fail(host->ctx, NIXL_ERR_REMOTE_DISCONNECT, "%s",
-                              gone_words(xfer, false, text, sizeof text));
-        }
+    switch (copy_some(xfer, true, &failure)) {
+    case UCX_COPY_FAILED:
+        return fail_post(xfer, &failure);
+    case UCX_COPY_REFUSED:
+        give_to_ucx(xfer);
+        return NIXL_ERR_NOT_SUPPORTED;
+    case UCX_COPY_DONE:
         return NIXL_SUCCESS;
-    case COPY_MORE:
+    case UCX_COPY_GIVEN:
+        host->wake(host->ctx);
+        return NIXL_IN_PROG;
+    case UCX_COPY_MORE:
         break;
     }
     __atomic_fetch_add(&self->copies.active, 1, __ATOMIC_RELEASE);
@@ -233,37 +300,52 @@ nixl_status_t ucx_copy_post(struct ucx_xfer *xfer) {
     return NIXL_IN_PROG;
 }
 
-unsigned ucx_copy_progress(struct ucx_instance *self) {
-    const struct nixl_host *host = self->host;
+static void copy_end(struct ucx_xfer *xfer, enum ucx_copy outcome, bool is_stopping,
+                     const struct ucx_copy_failure *why) {
+    const struct nixl_host *host = xfer->self->host;
     struct nixl_failure failure = NIXL_FAILURE_INIT;
+
+    failure.bytes_done = xfer->done;
+    if (is_stopping) {
+        failure.status = NIXL_ERR_CANCELED;
+    } else if (outcome == UCX_COPY_FAILED) {
+        failure.status = why->status;
+        failure.os_error = why->os_error;
+        failure.text = why->text;
+        failure.run = xfer->failed_run;
+        failure.block = xfer->failed_block;
+    }
+    host->complete(host->ctx, xfer->request, outcome == UCX_COPY_DONE ? NULL : &failure);
+}
+
+unsigned ucx_copy_progress(struct ucx_instance *self) {
     struct ucx_xfer *xfer = copy_pop(self);
-    enum copy_outcome outcome;
+    struct ucx_copy_failure failure;
+    enum ucx_copy outcome;
     bool is_stopping;
-    char text[256];
 
     if (xfer == NULL) {
         return 0;
     }
     is_stopping = __atomic_load_n(&xfer->is_stopping, __ATOMIC_ACQUIRE);
-    outcome = is_stopping ? COPY_FAILED : copy_some(xfer, PIECE_BYTES);
-    if (outcome == COPY_MORE) {
+    outcome = is_stopping ? UCX_COPY_FAILED : copy_some(xfer, false, &failure);
+    switch (outcome) {
+    case UCX_COPY_MORE:
         copy_push(self, xfer);
         return 1;
+    case UCX_COPY_REFUSED:
+        ucx_worker_enter(self);
+        give_to_ucx(xfer);
+        ucx_worker_ready(self, xfer);
+        ucx_worker_leave(self);
+        break;
+    case UCX_COPY_GIVEN:
+        break;
+    case UCX_COPY_DONE:
+    case UCX_COPY_FAILED:
+        copy_end(xfer, outcome, is_stopping, &failure);
+        break;
     }
-    failure.bytes_done = xfer->done;
-    if (is_stopping) {
-        failure.status = NIXL_ERR_CANCELED;
-    } else if (outcome == COPY_FAILED) {
-        failure.status = NIXL_ERR_NOT_FOUND;
-        failure.run = xfer->failed_run;
-        failure.block = xfer->failed_block;
-        failure.text = gone_words(xfer, true, text, sizeof text);
-    } else if (!copy_notify(xfer)) {
-        failure.status = NIXL_ERR_REMOTE_DISCONNECT;
-        failure.text = gone_words(xfer, false, text, sizeof text);
-        outcome = COPY_FAILED;
-    }
-    host->complete(host->ctx, xfer->request, outcome == COPY_DONE ? NULL : &failure);
     __atomic_fetch_sub(&self->copies.active, 1, __ATOMIC_RELEASE);
     return 1;
 }

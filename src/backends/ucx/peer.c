@@ -32,10 +32,12 @@ void ucx_note_make(struct ucx_instance *self) {
         memcpy(self->id, &me, sizeof me);
         memcpy(self->id + 8, &self->generation, sizeof self->generation);
     }
+    ucx_cma_open(self);
     text_hex_encode(id, self->id, sizeof self->id);
-    (void)snprintf(
-        self->note, sizeof self->note, "UCX %s errors=%s messages=%d id=%s", self->library->version_text,
-        self->options->error_handling == UCX_ERRORS_PEER ? "peer" : "none", self->options->messages, id);
+    (void)snprintf(self->note, sizeof self->note, "UCX %s errors=%s messages=%d id=%s%s",
+                   self->library->version_text,
+                   self->options->error_handling == UCX_ERRORS_PEER ? "peer" : "none",
+                   self->options->messages, id, self->cma_note);
 }
 
 static bool note_version(struct text note, uint32_t *version) {
@@ -177,6 +179,9 @@ nixl_status_t ucx_peer_open(void *instance, const char *name, void *token, const
                      ucx_registry_has(peer->local_id);
     peer->takes_questions =
         note != NULL && self->options->messages && note_has((struct text){note, note_len}, "messages=1");
+    if (note != NULL && !peer->is_local) {
+        ucx_cma_peer(peer, note, note_len);
+    }
     *out = peer;
     return NIXL_SUCCESS;
 }
@@ -385,6 +390,17 @@ void ucx_peer_tear_down(struct ucx_peer *peer, const char *why) {
     ucx_peer_handle_failure(peer);
 }
 
+void ucx_peer_lost(struct ucx_peer *peer, const char *why) {
+    if (peer->state == UCX_PEER_FAILED) {
+        return;
+    }
+    peer->cause = UCS_ERR_CONNECTION_RESET;
+    (void)snprintf(peer->words, sizeof peer->words, "the connection to agent \"%.128s\" failed: %s",
+                   peer->name, why);
+    __atomic_store_n(&peer->state, UCX_PEER_FAILED, __ATOMIC_RELEASE);
+    ucx_peer_handle_failure(peer);
+}
+
 /* ---- close ---- */
 
 bool ucx_peer_finish_close(struct ucx_peer *peer, bool force) {
@@ -458,6 +474,13 @@ nixl_status_t ucx_peer_connect(void *instance, void *handle) {
     return status;
 }
 
+void ucx_peer_warm(struct ucx_peer *peer) {
+    if (!peer->is_warm) {
+        peer->is_warm = true;
+        (void)endpoint_flush(peer);
+    }
+}
+
 nixl_status_t ucx_peer_state(void *instance, void *handle) {
     struct ucx_instance *self = instance;
     struct ucx_peer *peer = handle;
@@ -474,6 +497,12 @@ nixl_status_t ucx_peer_state(void *instance, void *handle) {
             say_failed(peer);
         }
         ucx_worker_leave(self);
+    }
+    if (__atomic_load_n(&peer->state, __ATOMIC_ACQUIRE) != UCX_PEER_FAILED && ucx_cma_is_gone(peer)) {
+        ucx_worker_enter(self);
+        ucx_peer_lost(peer, "its process has ended, or its agent was destroyed");
+        ucx_worker_leave(self);
+        self->host->wake(self->host->ctx);
     }
     if (__atomic_load_n(&peer->state, __ATOMIC_ACQUIRE) == UCX_PEER_FAILED) {
         return ucx_fail_peer(peer);
@@ -570,6 +599,13 @@ void ucx_peer_look_at_lanes(struct ucx_peer *peer) {
     peer->has_lanes = true;
     lanes(peer, rma, am, sizeof rma);
     peer->is_emulated = strcmp(rma[0] != '\0' ? rma : am, "tcp") == 0;
+    peer->self->host->log(peer->self->host->ctx, NIXL_LOG_INFO,
+                          "bytes to and from agent \"%s\" go by %s, notifications by %s", peer->name,
+                          __atomic_load_n(&peer->cma.state, __ATOMIC_RELAXED) == UCX_CMA_YES
+                              ? "cma (the kernel's copies)"
+                          : rma[0] != '\0' ? rma
+                                           : am,
+                          am[0] != '\0' ? am : rma);
 }
 
 nixl_status_t ucx_peer_transport(void *instance, void *handle, nixl_mem_t mem, char *text, size_t size) {
@@ -578,13 +614,16 @@ nixl_status_t ucx_peer_transport(void *instance, void *handle, nixl_mem_t mem, c
     nixl_status_t status;
     char rma[64] = "", am[64] = "";
 
-    (void)mem;
     if (peer == NULL || peer->is_local) {
         (void)snprintf(text, size, "memcpy");
         return NIXL_SUCCESS;
     }
     if (ucx_is_inherited(self)) {
         return ucx_fail_inherited(self);
+    }
+    if (mem == DRAM_SEG && ucx_cma_can(peer)) {
+        (void)snprintf(text, size, "cma");
+        return NIXL_SUCCESS;
     }
     ucx_worker_enter(self);
     status = ucx_peer_endpoint(peer);

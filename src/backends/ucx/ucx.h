@@ -7,7 +7,7 @@
  *   worker.lock              every call of UCX that touches the worker, an endpoint or a remote key; the state of peers
  *                            and of requests in flight to other processes
  *   regions_lock             the table of regions
- *   copies.lock              the list of requests that are copied within this process
+ *   copies.lock              the list of requests that are copied by ourselves: within this process, and by the kernel to others
  * UCX's context is told that it is shared (mt_workers_shared), so registering memory needs none of them.
  */
 #ifndef UCX_UCX_H
@@ -60,6 +60,7 @@ struct ucx_options {
     const char *path;
     bool memory_hooks;
     bool messages;
+    bool cma;
 };
 
 struct ucx_instance;
@@ -84,6 +85,20 @@ enum ucx_peer_state {
     UCX_PEER_FAILED /* for good; the endpoint is closed or about to be */
 };
 
+enum ucx_cma_state {
+    UCX_CMA_NO = 0,
+    UCX_CMA_UNKNOWN, /* offered, not tried yet */
+    UCX_CMA_YES
+};
+
+/* How the kernel's copies reach a peer (cma.c). */
+struct ucx_cma {
+    uint32_t state; /* enum ucx_cma_state, atomic */
+    int32_t pid;
+    uint64_t proof; /* where its 16 bytes are */
+    uint64_t vouched_ns;
+};
+
 struct ucx_peer {
     struct ucx_instance *self;
     char *name;
@@ -101,13 +116,15 @@ struct ucx_peer {
     bool is_queued;    /* in worker.failed */
     bool is_closing;   /* the agent has let go of it */
     bool is_connecting;
+    bool is_warm;
     uint32_t pending; /* flushes and messages whose callback holds this struct */
     char words[384];  /* why it failed */
     struct ucx_peer *next;
     bool takes_questions; /* its note offers them */
     bool is_emulated;     /* UCX plays remote access over messages: reads, and with old versions writes */
     bool has_lanes;       /* is_emulated is known */
-    uint64_t op_max;      /* bytes of one operation: as much as UCX takes in without working on it for long */
+    struct ucx_cma cma;
+    uint64_t op_max; /* bytes of one operation: as much as UCX takes in without working on it for long */
 };
 
 struct ucx_key {
@@ -157,7 +174,8 @@ struct ucx_xfer {
     struct nixl_request *request;
     struct ucx_peer *peer; /* NULL: this agent */
     struct ucx_xfer *next; /* in worker.ready or copies */
-    bool is_copy;
+    bool is_copy;          /* by ourselves: within this process, or by_cma. Atomic where a cancel may look */
+    bool by_cma;
     bool is_queued;
     bool is_stopping; /* cancelled */
     bool has_keys;    /* its remote keys are unpacked */
@@ -216,7 +234,10 @@ struct ucx_instance {
     void *address;
     size_t address_len;
     uint8_t id[16];
-    char note[160];
+    char note[255];
+    /* For peers on this host (cma.c): what our note says, "" when it offers nothing, and our host's word in it. */
+    void *cma_proof;
+    char cma_note[112], cma_host[64];
     char about[768];
     char tls[128];             /* UCX_TLS as it counts, "" when not set */
     struct ucx_instance *next; /* in the registry */
@@ -287,7 +308,12 @@ void ucx_peer_tear_down(struct ucx_peer *peer, const char *why);
 void ucx_peer_handle_failure(struct ucx_peer *peer);
 /* Worker lock held, outside callbacks: true when a closing peer is gone (and freed). `force`: do not wait. */
 bool ucx_peer_finish_close(struct ucx_peer *peer, bool force);
+/* Worker lock held, outside callbacks: it is known to be gone, and why. */
+void ucx_peer_lost(struct ucx_peer *peer, const char *why);
 nixl_status_t ucx_fail_peer(struct ucx_peer *peer);
+/* Worker lock held, endpoint there: starts connecting, so that the peer's death is noticed and the first notification is fast
+ * although no byte goes by UCX. */
+void ucx_peer_warm(struct ucx_peer *peer);
 /* Worker lock held, endpoint there: learns once whether UCX emulates remote access to the peer. */
 void ucx_peer_look_at_lanes(struct ucx_peer *peer);
 /* Worker lock held. Whether an endpoint to our own address can be made: whether the transports that are left suffice. */
@@ -336,12 +362,42 @@ bool ucx_registry_has(const uint8_t id[16]);
 bool ucx_registry_notify(const uint8_t id[16], const char *sender, const void *msg, size_t len);
 /* The open region of instance `id` with these bounds, counted; NULL when there is none. */
 struct ucx_region *ucx_registry_region(const uint8_t id[16], uint64_t addr, uint64_t len);
+/* Starts a copy. NOT_SUPPORTED with xfer->is_copy false: the kernel refuses, and what is left is UCX's to move. */
 nixl_status_t ucx_copy_post(struct ucx_xfer *xfer);
 /* Copies for a bounded time; returns how many requests it moved on. */
 unsigned ucx_copy_progress(struct ucx_instance *self);
 static inline bool ucx_copy_is_active(const struct ucx_instance *self) {
     return __atomic_load_n(&self->copies.active, __ATOMIC_ACQUIRE) != 0;
 }
+
+enum ucx_copy {
+    UCX_COPY_MORE,
+    UCX_COPY_DONE,
+    UCX_COPY_FAILED,
+    UCX_COPY_GIVEN,  /* the bytes are there, and UCX ends the request when its notification has left */
+    UCX_COPY_REFUSED /* by the kernel: not this way */
+};
+
+/* Why a copy failed; the block is in the request's state, NIXL_NO_INDEX when none is to blame. */
+struct ucx_copy_failure {
+    nixl_status_t status;
+    int os_error;
+    char text[512];
+};
+
+/* cma.c: other processes of this host, by the kernel */
+/* Makes what our note offers; call once self->id is there. */
+void ucx_cma_open(struct ucx_instance *self);
+void ucx_cma_close(struct ucx_instance *self);
+/* Reads a peer's offer. */
+void ucx_cma_peer(struct ucx_peer *peer, const void *note, size_t len);
+/* Whether the kernel copies to and from the peer; tries it at the first call. */
+bool ucx_cma_can(struct ucx_peer *peer);
+/* Whether a peer that the kernel copied to has ended since: UCX's keep-alive sees only whom it has finished connecting to. */
+bool ucx_cma_is_gone(struct ucx_peer *peer);
+/* Copies on for a bounded time. Without locks; one thread at a time for a request. */
+enum ucx_copy ucx_cma_some(struct ucx_xfer *xfer, bool in_post, struct ucx_copy_failure *failure);
+void ucx_cma_cost(const struct nixl_request *request, struct nixl_cost *cost);
 
 /* The run as UCX should see it: blocks that adjoin on both sides are one block. */
 struct ucx_span {

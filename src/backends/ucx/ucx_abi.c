@@ -376,7 +376,8 @@ static void modules_open(const char *path, int flags) {
     glob_t hits;
 
     if (slash == NULL ||
-        (size_t)snprintf(pattern, sizeof pattern, "%.*s/ucx/lib*.so.0", (int)(slash - path), path) >= sizeof pattern ||
+        (size_t)snprintf(pattern, sizeof pattern, "%.*s/ucx/lib*.so.0", (int)(slash - path), path) >=
+            sizeof pattern ||
         glob(pattern, 0, NULL, &hits) != 0) {
         return;
     }

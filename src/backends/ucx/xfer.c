@@ -414,6 +414,9 @@ static nixl_status_t make_ready(struct ucx_xfer *xfer) {
         status = ucx_key_unpack(xfer->self, request->runs[i].remote_key);
     }
     if (status == NIXL_SUCCESS && !xfer->has_keys) {
+        if (xfer->by_cma) {
+            ucx_peer_warm(xfer->peer);
+        }
         ucx_peer_look_at_lanes(xfer->peer);
         xfer->asks = should_ask(xfer);
         xfer->has_keys = true;
@@ -438,6 +441,9 @@ nixl_status_t ucx_request_open(void *instance, struct nixl_request *request) {
         }
         return NIXL_SUCCESS;
     }
+    xfer->by_cma =
+        !is_device(request->local_mem) && !is_device(request->remote_mem) && ucx_cma_can(xfer->peer);
+    xfer->is_copy = xfer->by_cma;
     /* Also says that the clock must be looked at. */
     if (request->block_count > 1 || request->total_bytes > UCX_OP_MIN) {
         xfer->flags = UCP_OP_ATTR_FLAG_MULTI_SEND;
@@ -465,7 +471,9 @@ void ucx_request_close(void *instance, struct nixl_request *request) {
 
 static void restart(struct ucx_xfer *xfer) {
     xfer->is_stopping = false;
-    xfer->phase = UCX_ISSUING;
+    /* The last run may have ended as UCX's. */
+    xfer->is_copy = xfer->by_cma || xfer->peer == NULL || xfer->peer->is_local;
+    xfer->phase = xfer->is_copy ? UCX_IDLE : UCX_ISSUING;
     xfer->place = (struct ucx_place){0};
     xfer->done = 0;
     xfer->status = UCS_OK;
@@ -497,7 +505,11 @@ nixl_status_t ucx_post(void *instance, struct nixl_request *request) {
     }
     restart(xfer);
     if (xfer->is_copy) {
-        return ucx_copy_post(xfer);
+        status = ucx_copy_post(xfer);
+        /* In this order: a request that is under way may be anybody's by now. */
+        if (status != NIXL_ERR_NOT_SUPPORTED || xfer->is_copy) {
+            return status;
+        }
     }
     ucx_worker_enter(self);
     status = make_ready(xfer);
@@ -531,8 +543,9 @@ void ucx_cancel(void *instance, struct nixl_request *request, enum nixl_cancel h
     if (ucx_is_inherited(self)) {
         return;
     }
-    __atomic_store_n(&xfer->is_stopping, true, __ATOMIC_RELEASE);
-    if (xfer->is_copy) {
+    /* In this order, and the other way round where a copy becomes UCX's: one of the two sees the other. */
+    __atomic_store_n(&xfer->is_stopping, true, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&xfer->is_copy, __ATOMIC_SEQ_CST)) {
         return;
     }
     ucx_worker_enter(self);
@@ -561,6 +574,10 @@ nixl_status_t ucx_cost(void *instance, const struct nixl_request *request, struc
 
     if (ucx_is_inherited(self)) {
         return ucx_fail_inherited(self);
+    }
+    if (xfer->by_cma) {
+        ucx_cma_cost(request, cost);
+        return NIXL_SUCCESS;
     }
     if (xfer->is_copy || self->ucx->ep_evaluate_perf == NULL) {
         return host->fail(host->ctx, NIXL_ERR_NOT_SUPPORTED, "UCX cannot tell what this transfer takes");

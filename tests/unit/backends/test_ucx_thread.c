@@ -29,11 +29,7 @@ static int setup(void **state) {
     const char *tls = *state;
     struct fixture *f = calloc(1, sizeof *f);
 
-    if (tls[0] != '\0') {
-        (void)setenv("UCX_TLS", tls, 1);
-    } else {
-        (void)unsetenv("UCX_TLS");
-    }
+    (void)harness_transports(tls);
     if (!remote_start(&f->r, "remote", MEMORY, NULL) ||
         harness_open(&f->h, "local", NULL, true) != NIXL_SUCCESS || !harness_register(&f->h, &f->m, MEMORY) ||
         harness_load(&f->h, &f->r, &f->peer, &f->key) != NIXL_SUCCESS) {
@@ -227,7 +223,7 @@ static const struct CMUnitTest tests[] = {
 #define COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))
 
 int main(int argc, char **argv) {
-    static const char *const transports[] = {"tcp,self", "sm,self", ""};
+    static const char *const transports[] = {"tcp,self", "ucx:sm,self", ""};
     static struct CMUnitTest all[COUNT_OF(transports) * COUNT_OF(tests)];
     static char names[COUNT_OF(all)][128];
 
@@ -236,8 +232,8 @@ int main(int argc, char **argv) {
         for (size_t i = 0; i < COUNT_OF(tests); i++) {
             size_t at = t * COUNT_OF(tests) + i;
 
-            (void)snprintf(names[at], sizeof names[at], "%s: %s",
-                           transports[t][0] != '\0' ? transports[t] : "default", tests[i].name);
+            (void)snprintf(names[at], sizeof names[at], "%s: %s", harness_transports_title(transports[t]),
+                           tests[i].name);
             all[at] = tests[i];
             all[at].name = names[at];
             all[at].initial_state = (void *)transports[t];

@@ -28,11 +28,7 @@ static int setup(void **state) {
     const char *tls = *state;
     struct fixture *f = calloc(1, sizeof *f);
 
-    if (tls[0] != '\0') {
-        (void)setenv("UCX_TLS", tls, 1);
-    } else {
-        (void)unsetenv("UCX_TLS");
-    }
+    (void)harness_transports(tls);
     if (!remote_start(&f->r, "remote", MEMORY, NULL) ||
         harness_open(&f->h, "local", NULL, false) != NIXL_SUCCESS ||
         !harness_register(&f->h, &f->m, MEMORY) ||
@@ -280,7 +276,7 @@ static void the_transport_is_the_expected_one(void **state) {
     assert_int_equal(f->h.ops->peer_transport(f->h.self, f->peer, DRAM_SEG, text, sizeof text), NIXL_SUCCESS);
     if (tls != NULL && strncmp(tls, "tcp", 3) == 0) {
         assert_string_equal(text, "tcp");
-    } else if (harness_is_new_ucx(&f->h)) {
+    } else if (strcmp(getenv("NIXL_UCX_CMA"), "y") == 0 || harness_is_new_ucx(&f->h)) {
         assert_string_equal(text, "cma");
     } else if (tls != NULL) {
         assert_true(strcmp(text, "posix") == 0 || strcmp(text, "sysv") == 0);
@@ -390,7 +386,7 @@ static const struct CMUnitTest tests[] = {
 #define COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))
 
 int main(int argc, char **argv) {
-    static const char *const transports[] = {"tcp,self", "sm,self", ""};
+    static const char *const transports[] = {"tcp,self", "ucx:sm,self", "ucx:", ""};
     static struct CMUnitTest all[COUNT_OF(transports) * COUNT_OF(tests)];
     static char names[COUNT_OF(all)][128];
 
@@ -399,8 +395,8 @@ int main(int argc, char **argv) {
         for (size_t i = 0; i < COUNT_OF(tests); i++) {
             size_t at = t * COUNT_OF(tests) + i;
 
-            (void)snprintf(names[at], sizeof names[at], "%s: %s",
-                           transports[t][0] != '\0' ? transports[t] : "default", tests[i].name);
+            (void)snprintf(names[at], sizeof names[at], "%s: %s", harness_transports_title(transports[t]),
+                           tests[i].name);
             all[at] = tests[i];
             all[at].name = names[at];
             all[at].initial_state = (void *)transports[t];

@@ -709,6 +709,26 @@ void remote_pause(struct remote *r, unsigned ms) {
     send_command(r, CMD_PAUSE, ms, 0, 0, "");
 }
 
+const char *harness_transports(const char *setting) {
+    bool ucx_alone = strncmp(setting, "ucx:", 4) == 0;
+    const char *tls = ucx_alone ? setting + 4 : setting;
+
+    (void)setenv("NIXL_UCX_CMA", ucx_alone ? "n" : "y", 1);
+    if (tls[0] != '\0') {
+        (void)setenv("UCX_TLS", tls, 1);
+    } else {
+        (void)unsetenv("UCX_TLS");
+    }
+    return tls;
+}
+
+const char *harness_transports_title(const char *setting) {
+    if (strcmp(setting, "ucx:") == 0) {
+        return "ucx:default";
+    }
+    return setting[0] != '\0' ? setting : "default";
+}
+
 void harness_main(int argc, char **argv) {
     remote_main(argc, argv);
     if (argc > 1 && strcmp(argv[1], "ucx122") == 0) {

@@ -130,6 +130,11 @@ void remote_pause(struct remote *r, unsigned ms);
  * (NIXL_TEST_UCX122), or says that it is skipped and ends. */
 void harness_main(int argc, char **argv);
 
+/* The transports of what opens next, here and there: a UCX_TLS, "" for none. With "ucx:" before it the kernel's copies are off, and
+ * UCX carries everything. Names it for a test's title. */
+const char *harness_transports(const char *setting);
+const char *harness_transports_title(const char *setting);
+
 /* Loads `r` into `h`: its peer and the key of its memory. */
 nixl_status_t harness_load(struct harness *h, struct remote *r, void **peer, void **key);
 

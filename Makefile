@@ -93,6 +93,7 @@ coverage: deps-check
 install: deps-build
 	@scripts/build.sh build --prefix='$(PREFIX)' $(OPTIONS)
 	@DESTDIR='$(DESTDIR)' meson install -C build --no-rebuild
+	@if [ -z '$(DESTDIR)' ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
 format: deps-check
 	@scripts/format.sh

@@ -14,6 +14,15 @@ while [ $# -gt 0 ] && [ "$1" != -- ]; do
     shift
 done
 [ $# -gt 0 ] && shift
+# On Debian libraries are looked for in lib/<machine>; meson knows that only where dpkg-dev is installed.
+case $options in
+*--libdir*) ;;
+*)
+    if [ -e /etc/debian_version ] && ! command -v dpkg-architecture >/dev/null 2>&1; then
+        options="$options --libdir=lib/$("${CC:-cc}" -print-multiarch)"
+    fi
+    ;;
+esac
 mkdir -p "$dir"
 log=$dir/setup.log
 # shellcheck disable=SC2086  # options are words

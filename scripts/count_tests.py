@@ -59,7 +59,7 @@ def main(paths):
                 skips += s
     for text in skips:
         print("skipped:", text)
-    for text in failures:
+    for text in dict.fromkeys(failures):
         print("failed:", text)
     print(f"{passed} passed, {len(failures)} failed" + (f", {len(skips)} skipped" if skips else ""))
     return 1 if failures or passed == 0 else 0

@@ -30,6 +30,7 @@ test  libcmocka-dev    cmocka                         pc cmocka
 build libjansson-dev   jansson                        pc jansson
 build libcurl4-openssl-dev libcurl                    pc libcurl
 test  etcd-server      etcd                           cmd etcd
+test  openssl          openssl                        cmd openssl
 test  python3          Python_3                       cmd python3
 test  python3-pip      pip_for_Python_3               py pip
 test  python3-dev      Python.h                       pyh

@@ -24,16 +24,17 @@ static bool is_stopping(struct p2p *p2p) {
     return __atomic_load_n(&p2p->is_stopping, __ATOMIC_ACQUIRE);
 }
 
-/* Peers at that host that asked us something by connections of their own: those are listened to by nobody else. */
-static void tell_connected(struct p2p *p2p, struct job *job) {
+/* Nobody listens there: peers at that host that asked us something by connections of their own are told instead. Never
+ * both: the second word would come late, and undo what was learned after the first. */
+static bool tell_connected(struct p2p *p2p, struct job *job) {
     for (struct conn *conn = p2p->conns; conn != NULL; conn = conn->next) {
         if (conn->is_accepted && conn->has_asked && !conn->is_bad &&
             address_same(&conn->address, &job->addresses[0], false) &&
-            !address_same(&conn->address, &job->addresses[0], true) &&
             conn_put(conn, bytes_view_of(&job->payload))) {
             job->told++;
         }
     }
+    return job->told != 0;
 }
 
 static void job_start(struct p2p *p2p, struct job *job) {
@@ -73,6 +74,9 @@ void p2p_job_failed(struct p2p *p2p, struct job *job, enum conn_state state, boo
         } else if (state == CONN_READY && was_reused && !job->is_again) {
             job->is_again = true; /* the peer had closed it, perhaps long ago */
             job->retry_ns = now;
+        } else if (job->kind == JOB_INVALIDATE && state == CONN_CONNECTING && tell_connected(p2p, job)) {
+            job_give_up(p2p, job);
+            return;
         } else if (job->is_tried_again && job_retry_at(job, now, RETRY_FIRST_MS, RETRY_MOST_MS)) {
             job->address_next = 0;
             if (job->kind == JOB_FETCH) {
@@ -105,9 +109,6 @@ static void inbox_take(struct p2p *p2p) {
         struct job *next = job->next;
 
         job->next = NULL;
-        if (job->kind == JOB_INVALIDATE) {
-            tell_connected(p2p, job);
-        }
         job_start(p2p, job);
         job = next;
     }
@@ -352,8 +353,9 @@ static void body(void *arg) {
         uint64_t retry;
 
         inbox_take(p2p);
-        retry = retries_start(p2p, clock_now_ns());
+        /* Deadlines first: what they end may have to be tried again. */
         next = deadlines_keep(p2p);
+        retry = retries_start(p2p, clock_now_ns());
         if (is_stopping(p2p)) {
             if (end_ns == CLOCK_NEVER) {
                 end_ns = clock_deadline_ms(clock_now_ns(), DRAIN_MS);

@@ -169,6 +169,42 @@ static void a_fetch_of_an_agent_that_comes_later_completes_when_it_comes(void **
     side_end(&c);
 }
 
+static void a_connection_that_is_not_answered_is_tried_again(void **state) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    struct nixl_agent_config config = NIXL_AGENT_CONFIG_INIT;
+    struct side_of_test a;
+    struct side_of_test b;
+    struct nixl_options options;
+    uint16_t port;
+    int full[3];
+    int fd = plain_listen(&port);
+
+    /* A queue of one that is full: further connections are not answered, until the listener has gone. */
+    assert_int_equal(listen(fd, 0), 0);
+    address.sin_port = htons(port);
+    for (unsigned i = 0; i < 3; i++) {
+        full[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        (void)connect(full[i], (struct sockaddr *)&address, sizeof address);
+    }
+    side_begin(&a, "A", NULL, "MOCK", NULL, 0, true);
+    options = to_port(port, 0);
+    assert_status(nixl_metadata_fetch(a.agent, "B", &options), NIXL_SUCCESS);
+    usleep(1200000);
+    assert_status(nixl_metadata_check(a.agent, "B", NULL), NIXL_ERR_NOT_FOUND);
+    assert_error("no answer within 1000 ms");
+    for (unsigned i = 0; i < 3; i++) {
+        close(full[i]);
+    }
+    close(fd);
+    config.listen_thread = true;
+    config.listen_port = port;
+    config.listen_address = "127.0.0.1";
+    side_begin(&b, "B", &config, "MOCK", NULL, 0, true);
+    assert_true(becomes(a.agent, "B", true));
+    side_end(&a);
+    side_end(&b);
+}
+
 static void a_wait_ends_in_time_with_words(void **state) {
     struct side_of_test a;
     struct nixl_options options;
@@ -336,6 +372,7 @@ int main(void) {
         TEST(invalidation_reaches_a_peer_that_has_no_listener),
         TEST(a_peer_that_is_not_the_one_asked_for_is_not_loaded),
         TEST(a_fetch_of_an_agent_that_comes_later_completes_when_it_comes),
+        TEST(a_connection_that_is_not_answered_is_tried_again),
         TEST(a_wait_ends_in_time_with_words),
         TEST(host_names_and_ipv6_are_understood),
         TEST(a_taken_port_fails_the_agent_in_words),

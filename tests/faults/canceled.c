@@ -15,7 +15,7 @@
 
 #include "peers.h"
 
-#define MEMORY ((size_t)8 << 20)
+#define MEMORY ((size_t)4 << 20)
 #define BLOCKS 512u
 #define CANARY 0x5a
 #define LATE_US 300 /* time for a late byte to come */
@@ -146,7 +146,7 @@ static void local_memory_is_left_alone_after_release_at_any_moment(void **state)
         memset(canary_view, 1, 4096);
         status = nixl_xfer_post(xfer, NULL);
         /* From the post's return to beyond the transfer's usual end. */
-        pause_ns((uint64_t)i * i * 1600u % 7000000u);
+        pause_ns((uint64_t)i * i * 1600u % 5000000u);
         if (i % 4 == 3) {
             (void)nixl_xfer_poll(xfer);
         }

@@ -192,7 +192,7 @@ static void crowd_learn(struct crowd *c) {
 static void many_threads_load_forget_and_post_while_it_comes_and_goes(void **state) {
     struct fixture *f = *state;
     struct crowd c = {.f = f, .lock = PTHREAD_MUTEX_INITIALIZER};
-    unsigned rounds = rounds_of("NIXL_TEST_CROWD_ROUNDS", 4);
+    unsigned rounds = rounds_of("NIXL_TEST_CROWD_ROUNDS", 3);
     pthread_t threads[6];
     unsigned at_end;
 

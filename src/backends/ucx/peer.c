@@ -212,6 +212,9 @@ static void on_endpoint_error(void *arg, ucp_ep_h ep, ucs_status_t status) {
 
     (void)ep;
     if (peer->state == UCX_PEER_FAILED) {
+        if (peer->ep != NULL) {
+            queue_failed(peer); /* found out before UCX did: now it may be closed */
+        }
         return;
     }
     peer->cause = status;
@@ -398,7 +401,9 @@ void ucx_peer_lost(struct ucx_peer *peer, const char *why) {
     (void)snprintf(peer->words, sizeof peer->words, "the connection to agent \"%.128s\" failed: %s",
                    peer->name, why);
     __atomic_store_n(&peer->state, UCX_PEER_FAILED, __ATOMIC_RELEASE);
-    ucx_peer_handle_failure(peer);
+    /* The endpoint is left to UCX's own discovery: 1.22 crashes when it is closed by force in between. */
+    ucx_ask_forget(peer->self, peer, NULL, UCS_ERR_CANCELED);
+    say_failed(peer);
 }
 
 /* ---- close ---- */

@@ -2,7 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts the test cases of meson test logs and prints "N passed, N failed[, N skipped]".
 
-usage: count_tests.py TESTLOG.json...
+usage: count_tests.py [--again AGAIN.json] TESTLOG.json...
+       count_tests.py --failed TESTLOG.json...
+
+--again: a second run, alone, of what failed in the first. Its results take the first ones' place, and what failed beside
+other tests and passed alone is named. --failed: prints the names of the programs with failures and counts nothing.
 
 A case is one TAP line. A program that crashed, timed out, printed nothing or ended with an error although all its lines
 were "ok" counts as one failed case more; cases that its plan announced and that never came count as failed too.
@@ -48,15 +52,29 @@ def count(test):
     return passed, failures, skips
 
 
-def main(paths):
-    passed, failures, skips = 0, [], []
+def load(paths):
+    """All programs of some logs, by name: a program's last run counts."""
+    tests = {}
     for path in paths:
         with open(path, encoding="utf-8") as log:
             for line in log:
-                p, f, s = count(json.loads(line))
-                passed += p
-                failures += f
-                skips += s
+                test = json.loads(line)
+                tests[test["name"]] = test
+    return tests
+
+
+def main(paths, again):
+    tests = load(paths)
+    for name, test in load(again).items():
+        if name in tests and count(tests[name])[1] and not count(test)[1]:
+            print("passed alone, failed beside others:", name.split("/")[-1].strip())
+        tests[name] = test
+    passed, failures, skips = 0, [], []
+    for test in tests.values():
+        p, f, s = count(test)
+        passed += p
+        failures += f
+        skips += s
     for text in skips:
         print("skipped:", text)
     for text in dict.fromkeys(failures):
@@ -66,6 +84,13 @@ def main(paths):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
+    arguments = sys.argv[1:]
+    if not arguments:
         sys.exit(__doc__)
-    sys.exit(main(sys.argv[1:]))
+    if arguments[0] == "--failed":
+        print(*(name.split("/")[-1].strip() for name, test in load(arguments[1:]).items() if count(test)[1]))
+        sys.exit(0)
+    second = []
+    if arguments[0] == "--again":
+        second, arguments = arguments[1:2], arguments[2:]
+    sys.exit(main(arguments, second))

@@ -68,4 +68,17 @@ if [ ! -s "$dir/meson-logs/testlog.json" ]; then
     echo "0 passed, 1 failed"
     exit 1
 fi
-python3 scripts/count_tests.py "$dir/meson-logs/testlog.json"
+
+# What failed beside other tests is run once more, alone: a bound on a time can be missed because a neighbour took the
+# processor. The count says which ones needed that. Many failures are no matter of neighbours.
+log=$dir/meson-logs/testlog.json
+names=$(python3 scripts/count_tests.py --failed "$log")
+count=$(echo "$names" | wc -w)
+if [ "$count" -ge 1 ] && [ "$count" -le 6 ]; then
+    cp "$log" "$dir/meson-logs/first.json"
+    # shellcheck disable=SC2086
+    $wrap meson test -C "$dir" --no-rebuild --print-errorlogs --timeout-multiplier "$slower" --num-processes 1 $names </dev/null
+    python3 scripts/count_tests.py --again "$log" "$dir/meson-logs/first.json"
+else
+    python3 scripts/count_tests.py "$log"
+fi

@@ -117,16 +117,18 @@ static void small_transfers_with_fresh_requests_leave_nothing_behind(void **stat
     unsigned total = rounds_of("NIXL_SOAK_TRANSFERS", 100000), seconds = rounds_of("NIXL_SOAK_SECONDS", 2);
     static struct sample samples[SAMPLES];
     size_t used = 0, before;
-    uint64_t end;
+    uint64_t begun, end;
 
     assert_write_arrives(&f->l, &f->n, 4096, 1);
     before = open_descriptors();
-    end = now_ms() + seconds * 1000u;
+    begun = now_ms();
+    end = begun + seconds * 1000u;
     for (unsigned i = 0; used < SAMPLES && now_ms() < end; used++) {
         unsigned until = total / SAMPLES * ((unsigned)used + 1);
         double best = 1e9;
 
-        while (i < until && now_ms() < end) {
+        /* A share of the number or of the time, whichever is over first, and one chunk at least. */
+        while (best > 1e8 || (i < until && now_ms() < begun + (used + 1) * seconds * 1000u / SAMPLES)) {
             double start = cpu_us();
 
             for (unsigned k = 0; k < CHUNK; k++, i++) {
@@ -139,9 +141,6 @@ static void small_transfers_with_fresh_requests_leave_nothing_behind(void **stat
             }
             start = (cpu_us() - start) / CHUNK;
             best = start < best ? start : best;
-        }
-        if (i < until) {
-            break;
         }
         samples[used] = (struct sample){i, (double)rss_kib(), (double)open_descriptors(), best};
     }

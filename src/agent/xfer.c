@@ -418,6 +418,24 @@ nixl_status_t nixl_xfer_cancel(struct nixl_xfer *xfer) {
 
 /* ---- poll and wait ---- */
 
+/* The state as the call's result; one below 0 with its words, for this thread's error text. */
+static RARE nixl_status_t state_in_words(struct nixl_xfer *xfer, const char *call, int32_t state) {
+    nixl_status_t status = (nixl_status_t)state;
+
+    if (status == NIXL_ERR_NOT_POSTED) {
+        return fail(status, "%s: the request was not posted yet", call);
+    }
+    lock_take(&xfer->words_lock);
+    (void)fail_at(status, xfer->failure.index, "%s: %s", call,
+                  xfer->words != NULL ? xfer->words->text : error_status_name(status));
+    lock_drop(&xfer->words_lock);
+    return status;
+}
+
+static inline nixl_status_t state_told(struct nixl_xfer *xfer, const char *call, int32_t state) {
+    return __builtin_expect(state < 0, 0) ? state_in_words(xfer, call, state) : xfer_status_of(state);
+}
+
 /* One look at a request in flight: progress, then, where no thread does it, its deadlines. */
 static int32_t poll_active(struct nixl_xfer *xfer) {
     struct nixl_agent *agent = xfer->agent;
@@ -452,7 +470,7 @@ nixl_status_t nixl_xfer_poll(struct nixl_xfer *xfer) {
     }
     state = xfer_state(xfer);
     if (!xfer_is_active(state)) {
-        return (nixl_status_t)state;
+        return state_told(xfer, "poll", state);
     }
     if (agent->sync == NIXL_SYNC_STRICT) {
         lock_take(&agent->strict);
@@ -461,7 +479,7 @@ nixl_status_t nixl_xfer_poll(struct nixl_xfer *xfer) {
     } else {
         state = poll_active(xfer);
     }
-    return xfer_status_of(state);
+    return state_told(xfer, "poll", state);
 }
 
 /*
@@ -556,9 +574,9 @@ nixl_status_t nixl_xfer_wait(struct nixl_xfer *xfer, uint64_t timeout_ms) {
     }
     state = xfer_state(xfer);
     if (!xfer_is_active(state)) {
-        return (nixl_status_t)state;
+        return state_told(xfer, "wait", state);
     }
-    return xfer_status_of(wait_until(xfer, clock_deadline_ms(clock_now_ns(), timeout_ms)));
+    return state_told(xfer, "wait", wait_until(xfer, clock_deadline_ms(clock_now_ns(), timeout_ms)));
 }
 
 /* ---- release ---- */

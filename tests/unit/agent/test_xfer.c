@@ -243,6 +243,26 @@ static void failing_post_ends_the_request_and_can_be_repeated(void **state) {
     agents_end(&agents);
 }
 
+static void failing_poll_and_wait_say_why(void **state) {
+    struct agents agents;
+    struct nixl_xfer *xfer;
+
+    agents_begin(&agents, "fail_at", "0");
+    the_mock()->set("A", "fail_text", "the cable is cut");
+    xfer = request_of(&agents, NIXL_WRITE, 0, 64, NULL);
+    assert_int_equal(nixl_xfer_poll(xfer), NIXL_ERR_NOT_POSTED);
+    assert_string_equal(nixl_error(), "poll: the request was not posted yet");
+    assert_int_equal(nixl_xfer_post(xfer, NULL), NIXL_IN_PROG);
+    assert_int_equal(nixl_xfer_wait(xfer, 5000), NIXL_ERR_BACKEND);
+    assert_words(nixl_error(), "wait: NIXL_ERR_BACKEND: descriptor 0 (local 0x");
+    assert_words(nixl_error(), "backend MOCK: the cable is cut");
+    assert_int_equal(nixl_error_index(), 0);
+    assert_int_equal(nixl_xfer_poll(xfer), NIXL_ERR_BACKEND);
+    assert_words(nixl_error(), "poll: NIXL_ERR_BACKEND: descriptor 0 (local 0x");
+    assert_status(nixl_xfer_release(xfer), NIXL_SUCCESS);
+    agents_end(&agents);
+}
+
 static void lost_peer_fails_the_request_in_words(void **state) {
     struct agents agents;
     struct nixl_xfer *xfer;
@@ -682,6 +702,7 @@ int main(void) {
         cmocka_unit_test(notification_over_a_backend_without_them_is_refused),
         cmocka_unit_test(failure_names_descriptor_backend_and_cause),
         cmocka_unit_test(failing_post_ends_the_request_and_can_be_repeated),
+        cmocka_unit_test(failing_poll_and_wait_say_why),
         cmocka_unit_test(lost_peer_fails_the_request_in_words),
         cmocka_unit_test(cancelled_request_says_so),
         cmocka_unit_test(release_in_flight_cancels_and_frees),

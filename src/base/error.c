@@ -25,6 +25,21 @@ static void cut_mark(char *buf) {
     memcpy(buf + at, "...", 4);
 }
 
+/* Names of peers come from others' bytes: no line feed, no escape sequence for the reader's terminal, and no
+ * byte that is not UTF-8, which bindings could not turn into a string. */
+static void make_printable(char *buf) {
+    size_t len = strlen(buf);
+    bool is_utf8 = text_is_utf8(buf, len);
+
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)buf[i];
+
+        if (c < 0x20 || c == 0x7f || (c >= 0x80 && !is_utf8)) {
+            buf[i] = '?';
+        }
+    }
+}
+
 static void format(char *buf, const char *fmt, va_list args) __attribute__((format(printf, 2, 0)));
 
 static void format(char *buf, const char *fmt, va_list args) {
@@ -35,6 +50,7 @@ static void format(char *buf, const char *fmt, va_list args) {
     } else if (n >= ERROR_TEXT_SIZE) {
         cut_mark(buf);
     }
+    make_printable(buf);
 }
 
 /* Joins up to three parts into the thread's text. */

@@ -45,6 +45,15 @@ static void the_old_text_may_be_an_argument_of_the_new_one(void **state) {
     assert_string_equal(error_text(), "(inner)");
 }
 
+static void foreign_bytes_are_made_fit_for_a_terminal_and_a_string(void **state) {
+    (void)fail(NIXL_ERR_MISMATCH, "peer %s is not known", "a\n\033[2J\x7f");
+    assert_string_equal(error_text(), "peer a??[2J? is not known");
+    (void)fail(NIXL_ERR_MISMATCH, "peer %s", "\xff\xc3");
+    assert_string_equal(error_text(), "peer ??");
+    (void)fail(NIXL_ERR_MISMATCH, "peer %s", "na\xc3\xafve");
+    assert_string_equal(error_text(), "peer na\xc3\xafve");
+}
+
 static void context_goes_before_and_behind(void **state) {
     error_clear();
     error_prefix("backend %s", "UCX");
@@ -132,6 +141,7 @@ int main(void) {
         TEST(fail_sets_the_text_and_returns_the_status),
         TEST(each_thread_has_its_own_text),
         TEST(the_old_text_may_be_an_argument_of_the_new_one),
+        TEST(foreign_bytes_are_made_fit_for_a_terminal_and_a_string),
         TEST(context_goes_before_and_behind),
         TEST(a_long_text_is_cut_with_dots),
         TEST(a_cut_leaves_whole_utf8_characters),

@@ -19,6 +19,12 @@ def version_backends_and_options_are_shown():
         assert words in out, words
 
 
+def options_without_limits_show_none():
+    rc, out, err = run(INFO)
+    assert rc == 0 and "kernel_queue_size" in out, out
+    assert ", 0 to 0" not in out, out
+
+
 def json_has_the_same_for_programs():
     rc, out, err = run(INFO, "--json")
     assert rc == 0 and err == "", err
@@ -83,6 +89,7 @@ def wrong_usage_is_refused():
 
 main([
     version_backends_and_options_are_shown,
+    options_without_limits_show_none,
     json_has_the_same_for_programs,
     one_backend_can_be_asked_for,
     a_backend_that_is_not_there_is_told_with_the_folder,

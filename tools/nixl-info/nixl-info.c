@@ -86,7 +86,8 @@ static void print_option(const struct nixl_option_info *option) {
     if (option->choices != NULL) {
         printf(", one of %s", option->choices);
     }
-    if (is_number(option)) {
+    /* Both 0: the plugin sets no limits. */
+    if (is_number(option) && (option->min != 0 || option->max != 0)) {
         printf(", %" PRId64 " to %" PRIu64, option->min, option->max);
     }
     if (option->alias != NULL) {

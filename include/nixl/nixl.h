@@ -539,8 +539,9 @@ NIXL_API nixl_status_t nixl_xfer_create(struct nixl_agent *agent, nixl_xfer_op_t
  * has_notif: the stored one is dropped. Reads options: notif.
  * Returns SUCCESS (done already) or IN_PROG. Fails: REPOST_ACTIVE (in flight; nothing changed), NOT_FOUND
  * (the peer was removed or replaced, a region was deregistered since the request was made),
- * REMOTE_DISCONNECT, BACKEND, INVALID_PARAM, NOT_ALLOWED (after fork). A failing post ends the request as
- * failed: it can be posted again.
+ * REMOTE_DISCONNECT, BACKEND, INVALID_PARAM, NOT_ALLOWED (after fork). A post that is refused before it
+ * began (NOT_FOUND, INVALID_PARAM, no notifications with this backend) leaves the state as it was; one that
+ * fails in the backend ends the request as failed. Either way it can be posted again.
  * Threads: any; of two posts of one request at once one gets REPOST_ACTIVE. */
 NIXL_API nixl_status_t nixl_xfer_post(struct nixl_xfer *xfer, const struct nixl_options *options);
 

@@ -11,7 +11,7 @@ OPTIONS  ?=
 ARGS     ?=
 
 .PHONY: all help deps deps-build deps-test deps-check build test bench bench-core bench-net bench-files bench-python wheel \
-        fuzz coverage install soak failures-table format check-format clean
+        fuzz coverage install soak failures-table format check-format lint clean
 .NOTPARALLEL:
 
 all: build
@@ -32,6 +32,7 @@ help:
 	@echo 'make failures-table     run tests/faults and write what they saw into docs/failures.md'
 	@echo 'make coverage           line coverage of src/wire and src/agent'
 	@echo 'make format             format the C and C++ files (check-format: only look)'
+	@echo 'make lint               clang-tidy and cppcheck over src/'
 	@echo 'make clean              remove build/'
 
 deps:
@@ -100,6 +101,9 @@ format: deps-check
 
 check-format: deps-check
 	@scripts/format.sh --check
+
+lint: deps-check
+	@scripts/lint.sh
 
 clean:
 	rm -rf build

@@ -23,6 +23,6 @@ struct agent_exchange {
     void (*last_error)(void *state, const char *peer, char *text, size_t size);
 };
 
-void agent_exchange_set(const struct agent_exchange *exchange);
+void agent_exchange_set(const struct agent_exchange *carrier);
 
 #endif

@@ -41,7 +41,7 @@ nixl_status_t address_resolve(const char *host, uint16_t port, struct job *job) 
     if (status != NIXL_SUCCESS) {
         return status;
     }
-    snprintf(service, sizeof service, "%u", port != 0 ? port : NIXL_DEFAULT_PORT);
+    snprintf(service, sizeof service, "%d", port != 0 ? port : NIXL_DEFAULT_PORT);
     rc = getaddrinfo(plain, service, &hints, &found);
     if (rc == EAI_NONAME) {
         hints.ai_flags = AI_NUMERICSERV | AI_ADDRCONFIG;

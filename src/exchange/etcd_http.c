@@ -279,7 +279,7 @@ static nixl_status_t authenticate(struct etcd_http *http) {
 
 nixl_status_t etcd_http_call(struct etcd_http *http, const char *path, const struct bytes *body,
                              struct etcd_reply *reply, int64_t *code) {
-    int64_t unasked;
+    int64_t unasked = 0;
     nixl_status_t status = NIXL_SUCCESS;
 
     code = code != NULL ? code : &unasked;

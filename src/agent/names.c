@@ -75,5 +75,11 @@ nixl_status_t nixl_plugin_describe(const char *name, struct nixl_plugin_info **i
         return fail(NIXL_ERR_INVALID_PARAM, "plugin describe: no name is given");
     }
     status = plugin_open(name, &plugin);
-    return status == NIXL_SUCCESS ? plugin_describe(plugin, info) : status;
+    if (status == NIXL_SUCCESS) {
+        status = plugin_describe(plugin, info);
+    }
+    if (status != NIXL_SUCCESS) {
+        error_prefix("plugin describe");
+    }
+    return status;
 }

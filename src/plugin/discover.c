@@ -13,6 +13,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,9 +66,11 @@ nixl_status_t plugin_folder(char **folder) {
 }
 
 bool plugin_name_is_good(const char *name) {
-    size_t len = strnlen(name, NIXL_NAME_MAX + 1);
+    /* Longer ones cannot be in a file's name. */
+    const size_t most = NAME_MAX - (sizeof PLUGIN_PREFIX - 1) - (sizeof PLUGIN_SUFFIX - 1);
+    size_t len = strnlen(name, most + 1);
 
-    if (len == 0 || len > NIXL_NAME_MAX) {
+    if (len == 0 || len > most) {
         return false;
     }
     for (size_t i = 0; i < len; i++) {

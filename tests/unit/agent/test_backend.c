@@ -274,6 +274,7 @@ static void plugins_are_described_without_an_agent(void **state) {
     assert_true(info->option_count > 10);
     nixl_free(info);
     assert_status(nixl_plugin_describe("NONE", &info), NIXL_ERR_NOT_FOUND);
+    assert_error("plugin describe: there is no plugin \"NONE\"");
     assert_null(info);
     assert_status(nixl_plugin_describe("", &info), NIXL_ERR_INVALID_PARAM);
     assert_status(nixl_plugin_list(NULL), NIXL_ERR_INVALID_PARAM);

@@ -39,6 +39,7 @@ static void a_plugin_is_opened_once_and_stays(void **state) {
 }
 
 static void a_missing_plugin_is_told_with_what_is_there(void **state) {
+    char long_name[NIXL_NAME_MAX + 1];
     char *dir = plugin_dir_make();
 
     refused("UCX", NIXL_ERR_NOT_FOUND);
@@ -49,6 +50,9 @@ static void a_missing_plugin_is_told_with_what_is_there(void **state) {
     temp_write(dir, "libplugin_GDS.so", "");
     refused("UCX", NIXL_ERR_NOT_FOUND);
     assert_words("GDS, POSIX");
+    memset(long_name, 'n', sizeof long_name - 1);
+    long_name[sizeof long_name - 1] = '\0';
+    refused(long_name, NIXL_ERR_NOT_FOUND); /* no file can have that name */
     refused("../UCX", NIXL_ERR_NOT_FOUND);
     refused("", NIXL_ERR_NOT_FOUND);
     plugin_dir_remove(dir);

@@ -109,10 +109,10 @@ int main(int argc, char **argv) {
     struct nixl_backend *backend;
     struct nixl_agent *agent;
     char blob[16384], number[64];
-    void *metadata;
+    void *metadata = NULL;
     char *peer;
     uint64_t theirs;
-    size_t len;
+    size_t len = 0;
 
     if (argc != 2 || memory == NULL || scratch == NULL) {
         return 2;

@@ -297,6 +297,8 @@ static void environment_prepare(const struct nixl_host *host, bool hooks) {
         /* They cost 400 ms in 1.22 and nothing here needs them: all memory is registered explicitly. */
         (void)setenv("UCX_MEM_MMAP_HOOK_MODE", "none", 0);
     }
+    /* UCX's handlers of SIGSEGV and the like would replace the application's. */
+    (void)setenv("UCX_HANDLE_ERRORS", "none", 0);
     /* NIXL may set variables for transports that turn out not to be there; that is no news to anybody. */
     (void)setenv("UCX_WARN_UNUSED_ENV_VARS", "n", 0);
     host->log(host->ctx, NIXL_LOG_DEBUG, "UCX memory hooks: %s", mode != NULL ? mode : hooks ? "on" : "off");

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -187,6 +188,57 @@ static void hooks_that_hang_are_refused(void **state) {
     o = open_in_child(ENV("UCX_MEM_MMAP_HOOK_MODE=reloc"), NULL, NULL);
     assert_int_equal(o.status, NIXL_ERR_NOT_SUPPORTED);
     assert_non_null(strstr(o.error, "reloc"));
+}
+
+/* ---- signals ---- */
+
+static const int fatal_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGTERM, SIGUSR1};
+
+static void handler_of_the_application(int number) {
+    _exit(100 + number);
+}
+
+/* Runs in the child with the backend open: the first signal whose handler is another one is the error. */
+static void look_at_handlers(struct harness *a) {
+    for (size_t i = 0; i < sizeof fatal_signals / sizeof fatal_signals[0]; i++) {
+        struct sigaction action;
+
+        if (sigaction(fatal_signals[i], NULL, &action) != 0 ||
+            action.sa_handler != handler_of_the_application) {
+            (void)snprintf(a->error, sizeof a->error, "signal %d has another handler now", fatal_signals[i]);
+            return;
+        }
+    }
+}
+
+static struct outcome open_with_handlers(const char *const *environment) {
+    struct sigaction before[sizeof fatal_signals / sizeof fatal_signals[0]];
+    struct sigaction ours = {.sa_handler = handler_of_the_application};
+    struct outcome o;
+
+    for (size_t i = 0; i < sizeof fatal_signals / sizeof fatal_signals[0]; i++) {
+        assert_int_equal(sigaction(fatal_signals[i], &ours, &before[i]), 0);
+    }
+    o = open_in_child(environment, NULL, look_at_handlers);
+    for (size_t i = 0; i < sizeof fatal_signals / sizeof fatal_signals[0]; i++) {
+        assert_int_equal(sigaction(fatal_signals[i], &before[i], NULL), 0);
+    }
+    return o;
+}
+
+static void the_application_s_signal_handlers_stay(void **state) {
+    struct outcome o = open_with_handlers(NULL);
+
+    assert_int_equal(o.status, NIXL_SUCCESS);
+    assert_string_equal(o.error, "");
+    assert_string_equal(o.output, "");
+}
+
+static void a_user_who_asks_for_ucx_s_signal_handlers_gets_them(void **state) {
+    struct outcome o = open_with_handlers(ENV("UCX_HANDLE_ERRORS=bt"));
+
+    assert_int_equal(o.status, NIXL_SUCCESS);
+    assert_non_null(strstr(o.error, "another handler"));
 }
 
 /* ---- a library that cannot do threads: no such build is at hand, so a table stands in ---- */
@@ -397,6 +449,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(deep_binding_is_possible),
         cmocka_unit_test(without_error_handling_more_transports_serve),
         cmocka_unit_test(hooks_that_hang_are_refused),
+        cmocka_unit_test(the_application_s_signal_handlers_stay),
+        cmocka_unit_test(a_user_who_asks_for_ucx_s_signal_handlers_gets_them),
         cmocka_unit_test(a_ucx_without_threads_is_refused),
         cmocka_unit_test(a_forked_child_is_refused_and_the_parent_goes_on),
         cmocka_unit_test(foreign_versions_and_impossible_bytes_are_refused),

@@ -158,8 +158,7 @@ static nixl_status_t open_all(struct ucx_instance *self) {
     if (status == NIXL_SUCCESS) {
         status = ucx_serve_listen(self);
     }
-    if (status == NIXL_SUCCESS && (self->tls[0] != '\0' || self->options->devices[0] != '\0')) {
-        /* Only a user's choice of transports or devices can leave too few. */
+    if (status == NIXL_SUCCESS && ucx_config_is_chosen(self->options, self->tls)) {
         ucx_worker_enter(self);
         status = ucx_peer_probe(self);
         ucx_worker_leave(self);

@@ -187,6 +187,45 @@ void ucx_config_transports(const struct nixl_host *host, const struct ucx_option
     }
 }
 
+bool ucx_config_is_chosen(const struct ucx_options *options, const char *tls) {
+    return tls[0] != '\0' || options->devices[0] != '\0' || options->engine_config[0] != '\0' ||
+           user_has_set("NET_DEVICES");
+}
+
+const char *ucx_config_choice(const struct ucx_options *options, const char *tls, const char **value) {
+    if (tls[0] != '\0') {
+        *value = tls;
+        return "UCX_TLS=";
+    }
+    if (options->devices[0] != '\0') {
+        *value = options->devices;
+        return "ucx_devices=";
+    }
+    if (user_has_set("NET_DEVICES")) {
+        *value = getenv("UCX_NET_DEVICES");
+        return "UCX_NET_DEVICES=";
+    }
+    *value = options->engine_config;
+    return "engine_config=";
+}
+
+/* To UCX "^all" leaves out a transport by the name of all, which is none: everything stays. Nobody means that. */
+static bool tls_leaves_out_all(const char *tls) {
+    struct text rest = text_of(tls), piece;
+
+    if (tls[0] != '^') {
+        return false;
+    }
+    rest.at++;
+    rest.len--;
+    while (text_split(&rest, ',', &piece)) {
+        if (text_equal(piece, "all")) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Whether a transport list asks for that kind of shared memory. */
 static bool tls_asks_for(const char *tls, const char *kind) {
     struct text rest = text_of(tls), piece;
@@ -250,6 +289,13 @@ nixl_status_t ucx_config_make(const struct nixl_host *host, const struct ucx_lib
         set_default(host, library, config, "RC_GDA_NUM_CHANNELS", channels);
     }
     ucx_config_transports(host, options, tls, sizeof tls);
+    if (tls_leaves_out_all(tls)) {
+        library->abi.config_release(config);
+        return host->fail(
+            host->ctx, NIXL_ERR_NOT_SUPPORTED,
+            "UCX_TLS=%s leaves no transport: name those to use (UCX_TLS=tcp,self), or those to leave out",
+            tls);
+    }
     if (library->version >= SM_BY_CONFIG && options->error_handling == UCX_ERRORS_PEER) {
         if (tls_asks_for(tls, "posix")) {
             set_default(host, library, config, "POSIX_ERROR_HANDLING", "y");

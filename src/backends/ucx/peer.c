@@ -342,16 +342,15 @@ nixl_status_t ucx_peer_probe(struct ucx_instance *self) {
     probe->self = self;
     if (endpoint_create(self, self->address, NULL, &probe->ep, &status) != NIXL_SUCCESS) {
         bool peer_mode = self->options->error_handling == UCX_ERRORS_PEER;
+        const char *value = "", *choice = ucx_config_choice(self->options, self->tls, &value);
 
         probe->ep = NULL;
-        result =
-            host->fail(host->ctx, NIXL_ERR_NOT_SUPPORTED,
-                       "%s%s leaves no transport that carries messages%s: add tcp (or sm on one host)%s. %s",
-                       self->tls[0] != '\0' ? "UCX_TLS=" : "ucx_devices=",
-                       self->tls[0] != '\0' ? self->tls : self->options->devices,
-                       peer_mode ? " and notices a dead peer" : "",
-                       peer_mode ? ", or set ucx_error_handling_mode=none" : "",
-                       ucx_words(self->library, status, words, sizeof words));
+        result = host->fail(
+            host->ctx, NIXL_ERR_NOT_SUPPORTED, "%s%s leaves no transport that carries messages%s: %s%s. %s",
+            choice, value, peer_mode ? " and notices a dead peer" : "",
+            self->tls[0] != '\0' ? "add tcp (or sm on one host)" : "name network devices that are there",
+            peer_mode ? ", or set ucx_error_handling_mode=none" : "",
+            ucx_words(self->library, status, words, sizeof words));
     } else {
         endpoint_close(probe, self->options->error_handling == UCX_ERRORS_PEER);
         for (int i = 0; i < 100000 && probe->pending != 0; i++) {

@@ -249,6 +249,9 @@ nixl_status_t ucx_config_make(const struct nixl_host *host, const struct ucx_lib
 /* The transport list in force (UCX_TLS, else engine_config's TLS), "" for none. Before the library is opened. */
 void ucx_config_transports(const struct nixl_host *host, const struct ucx_options *options, char *tls,
                            size_t size);
+/* Whether the user chose transports or devices, so that too few may be left; and that choice as "NAME=" and its value. */
+bool ucx_config_is_chosen(const struct ucx_options *options, const char *tls);
+const char *ucx_config_choice(const struct ucx_options *options, const char *tls, const char **value);
 /* Sets the environment where UCX reads a switch only there, while it opens. Calls come in pairs, one pair at a time. */
 void ucx_config_environment(const struct ucx_library *library, const char *tls);
 /* Takes back what ucx_config_environment() set, for the instances to come. */

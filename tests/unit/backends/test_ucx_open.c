@@ -120,6 +120,30 @@ static void devices_that_do_not_exist_are_refused_with_their_name(void **state) 
     assert_non_null(strstr(o.error, "nosuch0"));
 }
 
+static void a_list_that_leaves_out_all_is_refused(void **state) {
+    struct outcome o = open_in_child(ENV("UCX_TLS=^all"), NULL, NULL);
+
+    assert_int_equal(o.status, NIXL_ERR_NOT_SUPPORTED);
+    assert_non_null(strstr(o.error, "UCX_TLS=^all leaves no transport"));
+    o = open_in_child(NULL, PARAMS("engine_config", "TLS=^tcp,all"), NULL);
+    assert_int_equal(o.status, NIXL_ERR_NOT_SUPPORTED);
+    assert_non_null(strstr(o.error, "^tcp,all"));
+    assert_int_equal(open_in_child(ENV("UCX_TLS=^sm"), NULL, NULL).status, NIXL_SUCCESS);
+    assert_int_equal(open_in_child(ENV("UCX_TLS=all"), NULL, NULL).status, NIXL_SUCCESS);
+}
+
+static void a_device_of_the_environment_that_does_not_exist_is_refused_with_its_name(void **state) {
+    struct outcome o = open_in_child(ENV("UCX_NET_DEVICES=nope0"), NULL, NULL);
+
+    assert_int_equal(o.status, NIXL_ERR_NOT_SUPPORTED);
+    assert_non_null(strstr(o.error, "UCX_NET_DEVICES=nope0 leaves no transport"));
+    assert_string_equal(o.output, "");
+    o = open_in_child(NULL, PARAMS("engine_config", "NET_DEVICES=nope1"), NULL);
+    assert_int_equal(o.status, NIXL_ERR_NOT_SUPPORTED);
+    assert_non_null(strstr(o.error, "engine_config=NET_DEVICES=nope1"));
+    assert_int_equal(open_in_child(ENV("UCX_NET_DEVICES=lo"), NULL, NULL).status, NIXL_SUCCESS);
+}
+
 static void a_device_list_with_blanks_is_taken(void **state) {
     assert_int_equal(open_in_child(NULL, PARAMS("ucx_devices", "lo, lo"), NULL).status, NIXL_SUCCESS);
 }
@@ -461,3 +485,5 @@ int main(int argc, char **argv) {
     (void)unsetenv("UCX_TLS");
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
+        cmocka_unit_test(a_list_that_leaves_out_all_is_refused),
+        cmocka_unit_test(a_device_of_the_environment_that_does_not_exist_is_refused_with_its_name),

@@ -263,6 +263,8 @@ static void a_plain_start_prints_nothing(void **state) {
 
     assert_non_null(file);
     fflush(stdout);
+    unsetenv("NIXL_LOG_LEVEL");
+    log_reset();
     out = dup(STDOUT_FILENO);
     err = dup(STDERR_FILENO);
     dup2(fileno(file), STDOUT_FILENO);

@@ -207,10 +207,11 @@ static void no_name_is_no_peer(void **state) {
     struct nixl_agent *agent = agent_new("NOOP", NULL, &backend);
     struct nixl_desc desc = {BASE, 64, 0};
     struct nixl_list list = NIXL_LIST(DRAM_SEG, &desc, 1);
-    struct nixl_xfer *xfer;
+    struct nixl_xfer *xfer = (void *)1;
 
     register_at(agent, BASE, 4096, NULL);
     assert_int_equal(nixl_xfer_create(agent, NIXL_WRITE, &list, &list, "", NULL, &xfer), NIXL_ERR_NOT_FOUND);
+    assert_null(xfer);
     assert_int_equal(nixl_xfer_create(agent, NIXL_WRITE, &list, &list, NULL, NULL, &xfer),
                      NIXL_ERR_NOT_FOUND);
     assert_words(nixl_error(), "no peer is named");

@@ -183,6 +183,78 @@ static void parts_add_in_any_order(void **state) {
     pair_end(&pair);
 }
 
+/* The blob of an agent without its trailer, with connections, sections and rows the other way round. */
+static struct blob blob_reversed(struct nixl_agent *agent) {
+    struct blob with = blob_of(agent);
+    struct bytes scratch = {0};
+    struct bytes out = {0};
+    struct wire_blob *view = malloc(sizeof *view);
+    struct wire_blob_writer writer;
+    struct wire_error error;
+    struct wire_desc rows[BLOCKS];
+    char type[64];
+
+    assert_non_null(view);
+    assert_int_equal(wire_blob_open(with.data, with.len, &scratch, view, &error), NIXL_SUCCESS);
+    assert_int_equal(view->conn_count, 2);
+    assert_int_equal(view->section_count, 2);
+    wire_blob_begin(&writer, &out, (const char *)view->agent.data, view->agent.len);
+    for (size_t i = view->conn_count; i-- > 0;) {
+        snprintf(type, sizeof type, "%.*s", (int)view->conns[i].type.len,
+                 (const char *)view->conns[i].type.data);
+        wire_blob_conn(&writer, type, view->conns[i].bytes.data, view->conns[i].bytes.len);
+    }
+    for (size_t i = view->section_count; i-- > 0;) {
+        struct wire_list_iter iter;
+        size_t count = 0;
+
+        snprintf(type, sizeof type, "%.*s", (int)view->sections[i].type.len,
+                 (const char *)view->sections[i].type.data);
+        wire_blob_section(&writer, type, view->sections[i].list.mem, 0, 0);
+        wire_list_begin(&view->sections[i].list, &iter);
+        while (count < BLOCKS && wire_list_next(&iter, &rows[count])) {
+            count++;
+        }
+        assert_int_equal(count, 4);
+        while (count-- > 0) {
+            wire_blob_desc(&writer, rows[count].addr, rows[count].len, rows[count].dev, rows[count].meta.data,
+                           rows[count].meta.len);
+        }
+    }
+    assert_int_equal(wire_blob_end(&writer), NIXL_SUCCESS);
+    bytes_free(&scratch);
+    free(view);
+    free(with.data);
+    return (struct blob){out.data, out.len};
+}
+
+/* Blobs of equal meaning differ in their bytes. */
+static void connections_sections_and_rows_may_stand_in_any_order(void **state) {
+    struct pair pair;
+    struct nixl_backend *second;
+    struct blob blob;
+    struct blob plain;
+
+    pair_begin(&pair, 0);
+    assert_status(nixl_backend_create(pair.a.agent, "MOCK2", NULL, 0, &second), NIXL_SUCCESS);
+    assert_status(nixl_backend_create(pair.b.agent, "MOCK2", NULL, 0, &second), NIXL_SUCCESS);
+    for (unsigned i = 0; i < 4; i++) {
+        register_block(pair.b.agent, block(&pair, i * 2), BLOCK);
+    }
+    blob = blob_reversed(pair.b.agent);
+    plain = blob_plain(pair.b.agent, NULL);
+    assert_int_equal(blob.len, plain.len);
+    assert_memory_not_equal(blob.data, plain.data, blob.len);
+    assert_status(load_into(pair.a.agent, blob), NIXL_SUCCESS);
+    assert_int_equal(known(&pair), 0x55);
+    register_block(pair.a.agent, pair.a.memory, BLOCK);
+    assert_reaches(&pair, 6);
+    assert_status(load_into(pair.a.agent, plain), NIXL_SUCCESS); /* says the same: nothing is opened again */
+    assert_int_equal(known(&pair), 0x55);
+    assert_int_equal(the_mock()->count("A", "key_opens"), 4);
+    pair_end(&pair);
+}
+
 static void a_part_without_connection_needs_a_known_peer(void **state) {
     struct pair pair;
     struct nixl_desc one;
@@ -632,6 +704,7 @@ int main(void) {
         TEST(a_new_key_of_a_known_region_replaces_it_with_a_trailer_only),
         TEST(a_block_registered_twice_is_told_once_and_survives_one_deregistration),
         TEST(parts_add_in_any_order),
+        TEST(connections_sections_and_rows_may_stand_in_any_order),
         TEST(a_part_without_connection_needs_a_known_peer),
         TEST(an_old_part_does_not_bring_back_what_has_gone),
         TEST(an_older_blob_is_refused_as_stale),

@@ -196,6 +196,32 @@ static void hinted_deregistration_leaves_the_other_backend_its_region(void **sta
     nixl_agent_destroy(agent);
 }
 
+/* Registering succeeds with any backend; dropping with named ones needs all of them. */
+static void one_named_backend_without_the_block_fails_the_deregistration(void **state) {
+    struct nixl_agent *agent = agent_new();
+    struct nixl_backend *both[2] = {add_backend(agent, "MOCK", "fail_region", "1"),
+                                    add_backend(agent, "MOCK2", NULL, NULL)};
+    struct nixl_options options = NIXL_OPTIONS_INIT;
+    struct nixl_desc desc = {(uintptr_t)area, 4096, 0};
+    struct nixl_list list = NIXL_LIST(DRAM_SEG, &desc, 1);
+    struct nixl_dlist *dlist;
+
+    options.backends = both;
+    options.backend_count = 2;
+    assert_status(nixl_mem_register(agent, &list, &options), NIXL_SUCCESS);
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(nixl_mem_deregister(agent, &list, &options), NIXL_ERR_NOT_FOUND);
+        assert_words(nixl_error(), "is not registered with backend MOCK");
+        assert_status(nixl_dlist_prepare(agent, NULL, &list, NULL, &dlist), NIXL_SUCCESS);
+        nixl_dlist_release(dlist);
+        both[0] = both[1];
+        both[1] = nixl_backend_find(agent, "MOCK"); /* the other order */
+    }
+    assert_status(nixl_mem_deregister(agent, &list, NULL), NIXL_SUCCESS);
+    assert_int_equal(nixl_mem_deregister(agent, &list, NULL), NIXL_ERR_NOT_FOUND);
+    nixl_agent_destroy(agent);
+}
+
 static void separate_registrations_with_two_backends_go_together(void **state) {
     struct nixl_agent *agent = agent_new();
     struct nixl_backend *backends[2] = {add_backend(agent, "MOCK", NULL, NULL),
@@ -290,6 +316,36 @@ static void files_to_their_end_are_registered_and_dropped_with_length_zero(void 
     nixl_agent_destroy(agent);
 }
 
+static void storage_to_its_end_is_dropped_by_length_zero_alone(void **state) {
+    static const nixl_mem_t kinds[] = {BLK_SEG, OBJ_SEG, FILE_SEG};
+
+    for (int i = 0; i < 3; i++) {
+        struct nixl_agent *agent = agent_new();
+        struct nixl_meta_desc item = {4096, 0, 7, "name", 4};
+        struct nixl_list list = NIXL_LIST_META(kinds[i], &item, 1);
+        struct nixl_desc block = {4096, 0, 7};
+        struct nixl_list exact = NIXL_LIST(kinds[i], &block, 1);
+        struct nixl_dlist *dlist;
+
+        (void)add_backend(agent, "MOCK", "mems", "DRAM,BLK,OBJ,FILE");
+        assert_status(nixl_mem_register(agent, &list, NULL), NIXL_SUCCESS);
+        block = (struct nixl_desc){UINT64_C(1) << 40, 1u << 20, 7};
+        assert_status(nixl_dlist_prepare(agent, NULL, &exact, NULL, &dlist), NIXL_SUCCESS);
+        nixl_dlist_release(dlist);
+        block = (struct nixl_desc){4095, 1, 7};
+        assert_int_equal(nixl_dlist_prepare(agent, NULL, &exact, NULL, &dlist), NIXL_ERR_NOT_FOUND);
+        block = (struct nixl_desc){4096, 1, 7};
+        assert_int_equal(nixl_mem_deregister(agent, &exact, NULL), NIXL_ERR_NOT_FOUND);
+        block.len = UINT64_MAX - 4096;
+        assert_int_equal(nixl_mem_deregister(agent, &exact, NULL), NIXL_ERR_NOT_FOUND);
+        assert_int_equal(the_mock()->count("A", "regions"), 1);
+        block.len = 0;
+        assert_status(nixl_mem_deregister(agent, &exact, NULL), NIXL_SUCCESS);
+        assert_int_equal(the_mock()->count("A", "regions"), 0);
+        nixl_agent_destroy(agent);
+    }
+}
+
 static void what_is_left_is_deregistered_with_the_agent(void **state) {
     struct nixl_agent *agent = agent_new();
     unsigned char *gone = malloc(4096);
@@ -379,11 +435,13 @@ int main(void) {
         cmocka_unit_test(backend_that_refuses_a_block_keeps_none_of_the_list),
         cmocka_unit_test(one_backend_of_two_suffices),
         cmocka_unit_test(hinted_deregistration_leaves_the_other_backend_its_region),
+        cmocka_unit_test(one_named_backend_without_the_block_fails_the_deregistration),
         cmocka_unit_test(separate_registrations_with_two_backends_go_together),
         cmocka_unit_test(backend_of_another_agent_is_refused),
         cmocka_unit_test(region_in_flight_is_not_deregistered),
         cmocka_unit_test(target_of_a_loopback_in_flight_is_not_deregistered),
         cmocka_unit_test(files_to_their_end_are_registered_and_dropped_with_length_zero),
+        cmocka_unit_test(storage_to_its_end_is_dropped_by_length_zero_alone),
         cmocka_unit_test(what_is_left_is_deregistered_with_the_agent),
         cmocka_unit_test(query_needs_one_backend_that_can_be_asked),
         cmocka_unit_test(query_tells_of_each_block_whether_it_is_there),

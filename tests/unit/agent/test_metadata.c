@@ -92,6 +92,43 @@ static void rows_stand_sorted_and_once(void **state) {
     agents_end(&agents);
 }
 
+/* In a whole blob as in a part, whatever the order of registering or asking. */
+static void rows_stand_by_device_then_address_then_length(void **state) {
+    struct side_of_test a;
+    struct nixl_desc given[5];
+    static const unsigned sorted[5] = {3, 1, 4, 0, 2};
+
+    side_begin(&a, "A", NULL, "MOCK", NULL, 0, false);
+    given[0] = (struct nixl_desc){(uintptr_t)a.memory, 64, 1};
+    given[1] = (struct nixl_desc){(uintptr_t)a.memory + BLOCK, 64, 0};
+    given[2] = (struct nixl_desc){(uintptr_t)a.memory, 128, 1};
+    given[3] = (struct nixl_desc){(uintptr_t)a.memory, 4096, 0};
+    given[4] = (struct nixl_desc){(uintptr_t)a.memory + BLOCK, 65, 0};
+    for (unsigned i = 0; i < 5; i++) {
+        struct nixl_list one = NIXL_LIST(DRAM_SEG, &given[i], 1);
+
+        assert_status(nixl_mem_register(a.agent, &one, NULL), NIXL_SUCCESS);
+    }
+    for (int part = 0; part < 2; part++) {
+        struct opened *opened =
+            open_blob(part == 1 ? partial_of(a.agent, given, 5, false) : blob_of(a.agent));
+        struct wire_list_iter iter;
+        struct wire_desc desc;
+
+        assert_int_equal(opened->view.section_count, 1);
+        assert_int_equal(rows_of(opened), 5);
+        wire_list_begin(&opened->view.sections[0].list, &iter);
+        for (unsigned i = 0; i < 5; i++) {
+            assert_true(wire_list_next(&iter, &desc));
+            assert_int_equal(desc.dev, given[sorted[i]].dev);
+            assert_int_equal(desc.addr, given[sorted[i]].addr);
+            assert_int_equal(desc.len, given[sorted[i]].len);
+        }
+        close_blob(opened);
+    }
+    side_end(&a);
+}
+
 static void the_generation_grows_with_each_change_and_stands_still_otherwise(void **state) {
     struct agents agents;
     uint64_t before;
@@ -430,6 +467,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(a_full_blob_has_connection_sections_and_trailer),
         TEST(rows_stand_sorted_and_once),
+        TEST(rows_stand_by_device_then_address_then_length),
         TEST(the_generation_grows_with_each_change_and_stands_still_otherwise),
         TEST(storage_alone_has_nothing_to_tell),
         TEST(regions_of_storage_backends_are_not_told),

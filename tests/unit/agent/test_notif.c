@@ -148,6 +148,39 @@ static void unknown_peers_and_agents_without_notifications_are_refused(void **st
     nixl_agent_destroy(agent);
 }
 
+static void one_backend_that_carries_notifications_suffices_to_take_them(void **state) {
+    const struct nixl_param none = {"caps", "LOCAL"};
+    struct side_of_test a;
+    struct side_of_test b;
+    struct nixl_backend *dumb;
+    struct nixl_backend *both[2];
+    struct nixl_options options = NIXL_OPTIONS_INIT;
+    struct nixl_notifs *notifs = (void *)1;
+
+    side_begin(&a, "A", NULL, "MOCK", NULL, 0, false);
+    side_begin(&b, "B", NULL, "MOCK", NULL, 0, false);
+    assert_status(nixl_backend_create(b.agent, "MOCK2", &none, 1, &dumb), NIXL_SUCCESS);
+    introduce(a.agent, b.agent);
+    options.backends = &dumb;
+    options.backend_count = 1;
+    assert_status(nixl_notif_take(b.agent, &options, &notifs), NIXL_ERR_BACKEND);
+    assert_null(notifs);
+    both[0] = dumb;
+    both[1] = b.backend;
+    options.backends = both;
+    options.backend_count = 2;
+    for (int hinted = 0; hinted < 2; hinted++) {
+        assert_status(nixl_notif_send(a.agent, "B", "still", 5, NULL), NIXL_SUCCESS);
+        assert_status(nixl_notif_take(b.agent, hinted == 1 ? &options : NULL, &notifs), NIXL_SUCCESS);
+        assert_non_null(notifs);
+        assert_int_equal(notifs->count, 1);
+        assert_string_equal(notifs->items[0].msg, "still");
+        nixl_notifs_release(notifs);
+    }
+    side_end(&a);
+    side_end(&b);
+}
+
 static void hints_take_only_what_their_backend_delivered(void **state) {
     struct side_of_test a;
     struct side_of_test b;
@@ -306,6 +339,7 @@ int main(void) {
         TEST(a_megabyte_arrives_and_more_than_the_limit_is_refused),
         TEST(what_was_taken_outlives_its_agent),
         TEST(unknown_peers_and_agents_without_notifications_are_refused),
+        TEST(one_backend_that_carries_notifications_suffices_to_take_them),
         TEST(hints_take_only_what_their_backend_delivered),
         TEST(a_failing_backend_gives_its_words),
         TEST(a_dead_peer_is_told_and_remembered),

@@ -18,6 +18,18 @@ static void begin_timed(struct agents *agents, const char *progress) {
     agents_begin_with(agents, &config, &param, 1);
 }
 
+/* Runs a request of 3 x 512 bytes, releases it and tells how many descriptors it was said to have. */
+static uint64_t descs_told(struct nixl_xfer *xfer) {
+    struct nixl_xfer_times times = NIXL_XFER_TIMES_INIT;
+
+    assert_true(nixl_xfer_post(xfer, NULL) >= 0);
+    assert_status(nixl_xfer_wait(xfer, 5000), NIXL_SUCCESS);
+    assert_status(nixl_xfer_stats(xfer, &times), NIXL_SUCCESS);
+    assert_int_equal(times.total_bytes, 3 * 512);
+    assert_status(nixl_xfer_release(xfer), NIXL_SUCCESS);
+    return times.desc_count;
+}
+
 /* Also of a post that takes less than the clock can tell. */
 static void times_are_at_least_one_and_the_transfer_no_shorter_than_its_post(void **state) {
     static const char *const ways[] = {"inline", "event", "own"};
@@ -45,6 +57,50 @@ static void times_are_at_least_one_and_the_transfer_no_shorter_than_its_post(voi
         assert_status(nixl_xfer_release(xfer), NIXL_SUCCESS);
         agents_end(&agents);
     }
+}
+
+/* What a user is told of the lists of a request: as they were given, or joined where making joins them. */
+static void descriptors_are_counted_as_given_and_joined_only_when_made(void **state) {
+    static const int32_t dense[] = {0, 1, 2};
+    static const int32_t descending[] = {2, 1, 0};
+    static const int32_t gap[] = {0, 1, 3};
+    static const struct {
+        const int32_t *indices;
+        bool keep_lists;
+        uint64_t descs;
+    } cases[] = {{dense, false, 1}, {dense, true, 3}, {descending, false, 3}, {gap, false, 2}};
+    struct agents agents;
+    struct nixl_desc l[4];
+    struct nixl_desc r[4];
+    struct nixl_list local = NIXL_LIST(DRAM_SEG, l, 3);
+    struct nixl_list remote = NIXL_LIST(DRAM_SEG, r, 3);
+    struct nixl_dlist *mine;
+    struct nixl_dlist *theirs;
+    struct nixl_xfer *xfer;
+
+    begin_timed(&agents, "inline");
+    for (size_t i = 0; i < 4; i++) {
+        l[i] = (struct nixl_desc){(uintptr_t)agents.a.memory + i * 512, 512, 0};
+        r[i] = (struct nixl_desc){(uintptr_t)agents.b.memory + i * 512, 512, 0};
+    }
+    assert_status(nixl_xfer_create(agents.a.agent, NIXL_WRITE, &local, &remote, "B", NULL, &xfer),
+                  NIXL_SUCCESS);
+    assert_int_equal(descs_told(xfer), 3);
+    local.count = remote.count = 4;
+    assert_status(nixl_dlist_prepare(agents.a.agent, NULL, &local, NULL, &mine), NIXL_SUCCESS);
+    assert_status(nixl_dlist_prepare(agents.a.agent, "B", &remote, NULL, &theirs), NIXL_SUCCESS);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct nixl_options options = NIXL_OPTIONS_INIT;
+
+        options.keep_lists = cases[i].keep_lists;
+        assert_status(nixl_xfer_make(agents.a.agent, NIXL_WRITE, mine, cases[i].indices, theirs,
+                                     cases[i].indices, 3, &options, &xfer),
+                      NIXL_SUCCESS);
+        assert_int_equal(descs_told(xfer), cases[i].descs);
+    }
+    nixl_dlist_release(mine);
+    nixl_dlist_release(theirs);
+    agents_end(&agents);
 }
 
 static void times_of_an_unfinished_request_are_its_state(void **state) {
@@ -203,6 +259,7 @@ static void state_is_told_without_progress(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(times_are_at_least_one_and_the_transfer_no_shorter_than_its_post),
+        cmocka_unit_test(descriptors_are_counted_as_given_and_joined_only_when_made),
         cmocka_unit_test(times_of_an_unfinished_request_are_its_state),
         cmocka_unit_test(refused_repost_leaves_the_times_alone),
         cmocka_unit_test(no_times_without_telemetry),

@@ -101,8 +101,8 @@ static void options_without_notification_drop_the_stored_one(void **state) {
     for (int i = 0; i < 4; i++) {
         assert_true(nixl_xfer_post(xfer, posts[i]) >= 0);
         assert_status(nixl_xfer_wait(xfer, 5000), NIXL_SUCCESS);
+        assert_int_equal(notifs_of(agents.b.agent, NULL, 0), i < 2 ? 1 : 0);
     }
-    assert_int_equal(notifs_of(agents.b.agent, NULL, 0), 2);
     assert_status(nixl_xfer_release(xfer), NIXL_SUCCESS);
     agents_end(&agents);
 }

@@ -417,6 +417,46 @@ static void foreign_versions_and_impossible_bytes_are_refused(void **state) {
     assert_string_equal(o.error, "");
 }
 
+/* In the child that has it open: no file of CUDA or of a GPU's driver is mapped, libucp is. */
+static void only_ucx_is_mapped(struct harness *a) {
+    static const char *const foreign[] = {"libcuda", "libcudart", "libnvidia", "uct_cuda", "ucm_cuda"};
+    char line[4400];
+    bool has_ucp = false;
+    FILE *maps = fopen("/proc/self/maps", "r");
+
+    if (maps == NULL) {
+        exit(50);
+    }
+    while (fgets(line, sizeof line, maps) != NULL) {
+        has_ucp = has_ucp || strstr(line, "libucp") != NULL;
+        for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
+            if (strstr(line, foreign[i]) != NULL) {
+                fprintf(stderr, "%s", line);
+            }
+        }
+    }
+    fclose(maps);
+    if (!has_ucp) {
+        exit(51);
+    }
+}
+
+/* The libucp of the package built for CUDA 12 needs none. */
+static void ucx_1_22_loads_without_cuda(void **state) {
+    const char *folder = getenv("NIXL_TEST_UCX122");
+    char variable[4200];
+    struct outcome o;
+
+    if (folder == NULL || folder[0] == '\0') {
+        test_skip("UCX 1.22 is not there (scripts/ucx122.sh fetches it)");
+    }
+    (void)snprintf(variable, sizeof variable, "NIXL_UCX_PATH=%s", folder);
+    o = open_in_child(ENV(variable), NULL, only_ucx_is_mapped);
+    assert_int_equal(o.status, NIXL_SUCCESS);
+    assert_non_null(strstr(o.about, "UCX 1.22"));
+    assert_string_equal(o.output, "");
+}
+
 /* ---- two real processes on two versions ---- */
 
 static void two_versions_refuse_each_other_both_ways(void **state) {
@@ -464,6 +504,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(transports_without_messages_are_refused_with_the_cure),
         cmocka_unit_test(transports_that_do_not_exist_are_refused_with_their_name),
         cmocka_unit_test(devices_that_do_not_exist_are_refused_with_their_name),
+        cmocka_unit_test(a_list_that_leaves_out_all_is_refused),
+        cmocka_unit_test(a_device_of_the_environment_that_does_not_exist_is_refused_with_its_name),
         cmocka_unit_test(a_device_list_with_blanks_is_taken),
         cmocka_unit_test(engine_config_takes_pairs_whose_values_hold_commas),
         cmocka_unit_test(engine_config_gives_way_to_variables),
@@ -478,6 +520,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_ucx_without_threads_is_refused),
         cmocka_unit_test(a_forked_child_is_refused_and_the_parent_goes_on),
         cmocka_unit_test(foreign_versions_and_impossible_bytes_are_refused),
+        cmocka_unit_test(ucx_1_22_loads_without_cuda),
         cmocka_unit_test(two_versions_refuse_each_other_both_ways),
     };
 
@@ -485,5 +528,3 @@ int main(int argc, char **argv) {
     (void)unsetenv("UCX_TLS");
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
-        cmocka_unit_test(a_list_that_leaves_out_all_is_refused),
-        cmocka_unit_test(a_device_of_the_environment_that_does_not_exist_is_refused_with_its_name),

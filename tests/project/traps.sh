@@ -52,5 +52,6 @@ done
 verdict 'no trap has two rows and none is unknown' \
     "$(sed -n 's/^| \(T[0-9]*\) .*/\1/p' traps.md | sort -V | tr '\n' ' ' | grep -vxF "$traps ")"
 rest=$(grep -v '^|' traps.md | tr '\n' ' ' | grep -o '`unit/[^)]*' | named)
-verdict 'tests named below the table exist' "$([ -n "$rest" ] || echo 'there are none'; [ -z "$rest" ] || echo "$rest" | wrong)"
+verdict 'tests named below the table exist' \
+    "$([ -n "$rest" ] || echo 'there are none'; [ -z "$rest" ] || echo "$rest" | wrong)"
 exit $rc

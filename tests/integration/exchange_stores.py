@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Metadata by name with the real library: the example over etcd and over a TCPStore, what nixl-info --etcd shows, and the
+"""Metadata by name with the real library: the examples over etcd and over a TCPStore, what nixl-info --etcd shows, and the
 reference's agents over the same etcd where NIXL_TEST_REFERENCE_PYTHON names an interpreter that has it."""
 import json
 import os
@@ -16,6 +16,7 @@ from bench_support import INFO, Skip, environment, main
 BUILD = os.environ["NIXL_TEST_BUILD"]
 SOURCE = os.environ["NIXL_TEST_SOURCE"]
 EXAMPLE = os.path.join(BUILD, "examples", "c", "example-metadata_by_name")
+EXAMPLE_CPP = os.path.join(BUILD, "examples", "cpp", "example-cpp-etcd_exchange")
 
 
 def free_port():
@@ -75,6 +76,25 @@ def info(*args, **extra):
 def the_example_finds_its_peer_through_etcd():
     with Etcd() as endpoint:
         example(NIXL_ETCD_ENDPOINTS=endpoint)
+
+
+def run_cpp(**extra):
+    return subprocess.run([EXAMPLE_CPP], env=environment(extra), capture_output=True, text=True, timeout=60, check=False)
+
+
+def the_cpp_example_finds_its_peer_and_sees_it_withdraw():
+    with Etcd() as endpoint:
+        done = run_cpp(NIXL_ETCD_ENDPOINTS=endpoint)
+        assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
+        assert done.stdout.splitlines() == [f"finder found owner through {endpoint}", "owner has the bytes",
+                                            "owner has withdrawn, and finder has forgotten it"], done.stdout
+        assert "nothing is published" in info(NIXL_ETCD_ENDPOINTS=endpoint).stdout
+
+
+def the_cpp_example_fails_in_words_where_etcd_is_away():
+    done = run_cpp(NIXL_ETCD_ENDPOINTS=f"http://127.0.0.1:{free_port()}")
+    words = done.stderr.splitlines()[-1]
+    assert done.returncode == 1 and "owner is not seen as" in words and "etcd at http://127.0.0.1" in words, done.stderr
 
 
 def the_example_finds_its_peer_through_tcpstore():
@@ -159,6 +179,7 @@ def agents_of_the_reference_meet_ours_through_etcd():
 
 
 if __name__ == "__main__":
-    main([the_example_finds_its_peer_through_etcd, the_example_finds_its_peer_through_tcpstore,
+    main([the_example_finds_its_peer_through_etcd, the_cpp_example_finds_its_peer_and_sees_it_withdraw,
+          the_cpp_example_fails_in_words_where_etcd_is_away, the_example_finds_its_peer_through_tcpstore,
           nixl_info_shows_who_has_published_what, nixl_info_says_when_etcd_cannot_be_asked,
           agents_of_the_reference_meet_ours_through_etcd])

@@ -25,8 +25,8 @@ static void until(const nixlAgent &agent, const std::string &peer, const nixl_xf
     while ((status = agent.checkRemoteMD(peer, blocks)) != wanted) {
         if (std::chrono::steady_clock::now() > end) {
             std::cerr << peer << " is not seen as " << nixlEnumStrings::statusStr(wanted) << " but as "
-                      << nixlEnumStrings::statusStr(status) << (status < 0 ? std::string(": ") + nixl_error() : "")
-                      << "\n";
+                      << nixlEnumStrings::statusStr(status)
+                      << (status < 0 ? std::string(": ") + nixl_error() : "") << "\n";
             std::exit(1);
         }
         std::this_thread::sleep_for(std::chrono::milliseconds(1));

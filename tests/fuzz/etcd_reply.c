@@ -27,6 +27,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     assert(again.len == size && (size == 0 || memcmp(again.data, data, size) == 0));
     bytes_clear(&again);
     (void)base64_decode(&again, (const char *)data, size);
+    bytes_clear(&text);
+    bytes_clear(&again);
+    assert(bytes_append(&text, data, size) && bytes_append_byte(&text, 0));
+    assert(json_quote_append(&again, (const char *)text.data) &&
+           again.len >= strlen((const char *)text.data) + 2);
     bytes_free(&text);
     bytes_free(&again);
     return 0;

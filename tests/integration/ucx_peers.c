@@ -248,6 +248,61 @@ static void notifications_travel_both_ways_in_order(void **state) {
     assert_int_equal(node_received(&f->n, COUNT, 10000), COUNT);
 }
 
+/* ---- a peer that is killed and let go before UCX knows of it ---- */
+
+static void forget_at_once(const struct node_setting *setting) {
+    struct nixl_desc ours, theirs;
+    struct local l;
+    struct node n;
+
+    assert_true(local_open(&l, "local", setting, 1 << 20));
+    ours = (struct nixl_desc){(uintptr_t)l.at, 65536, 0};
+    for (unsigned round = 0; round < 30; round++) {
+        assert_true(node_start(&n, "node", setting, 1 << 20, NULL));
+        assert_int_equal(node_load(&n, &l), NIXL_SUCCESS);
+        theirs = (struct nixl_desc){n.addr, 65536, 0};
+        assert_int_equal(move(&l, &n, NIXL_WRITE, &ours, &theirs, 1, "note"), NIXL_SUCCESS);
+        if (round % 3 != 0) {
+            /* Something is on its way to the dead. */
+            assert_int_equal(nixl_notif_send(l.agent, "node", "x", 1, NULL), NIXL_SUCCESS);
+        }
+        node_kill(&n);
+        /* In turn, nobody, a question for its state, or a copy finds it dead before UCX does. */
+        if (round % 4 == 1) {
+            (void)nixl_peer_state(l.agent, "node");
+        } else if (round % 4 == 2) {
+            assert_true(move(&l, &n, NIXL_WRITE, &ours, &theirs, 1, NULL) < 0);
+        } else if (round % 4 == 3) {
+            (void)nixl_notif_send(l.agent, "node", "x", 1, NULL);
+        }
+        assert_int_equal(nixl_metadata_invalidate(l.agent, "node"), NIXL_SUCCESS);
+        for (unsigned i = 0; i < 200; i++) {
+            (void)nixl_agent_progress(l.agent);
+        }
+    }
+    /* The survivor still serves. */
+    assert_true(node_start(&n, "node", setting, 1 << 20, NULL));
+    assert_int_equal(node_load(&n, &l), NIXL_SUCCESS);
+    theirs = (struct nixl_desc){n.addr, 65536, 0};
+    pattern_fill(l.at, 65536, 7);
+    assert_int_equal(move(&l, &n, NIXL_WRITE, &ours, &theirs, 1, NULL), NIXL_SUCCESS);
+    assert_true(node_check(&n, 0, 65536, 7));
+    local_close(&l);
+    node_stop(&n);
+}
+
+static void a_killed_peer_is_let_go_of_before_ucx_knows(void **state) {
+    static const struct node_setting by_default = {"", false};
+
+    forget_at_once(&by_default);
+}
+
+static void a_killed_peer_is_let_go_of_before_ucx_knows_with_a_progress_thread(void **state) {
+    static const struct node_setting by_default = {"", true};
+
+    forget_at_once(&by_default);
+}
+
 /* ---- two versions of UCX: in a child, because the node's is the other one ---- */
 
 static void another_version_of_ucx_is_refused_at_load_both_ways(void **state) {
@@ -289,7 +344,7 @@ int main(int argc, char **argv) {
         TEST(the_transport_is_told),
         TEST(notifications_travel_both_ways_in_order),
     };
-    static struct CMUnitTest all[COUNT_OF(settings) * COUNT_OF(tests) + 1];
+    static struct CMUnitTest all[COUNT_OF(settings) * COUNT_OF(tests) + 3];
     static char names[COUNT_OF(all)][160];
     size_t count = 0;
 
@@ -304,6 +359,10 @@ int main(int argc, char **argv) {
             all[count].initial_state = (void *)&settings[s];
         }
     }
+    all[count].name = "a_killed_peer_is_let_go_of_before_ucx_knows";
+    all[count++].test_func = a_killed_peer_is_let_go_of_before_ucx_knows;
+    all[count].name = "a_killed_peer_is_let_go_of_before_ucx_knows_with_a_progress_thread";
+    all[count++].test_func = a_killed_peer_is_let_go_of_before_ucx_knows_with_a_progress_thread;
     all[count].name = "another_version_of_ucx_is_refused_at_load_both_ways";
     all[count].test_func = another_version_of_ucx_is_refused_at_load_both_ways;
     return cmocka_run_group_tests(all, NULL, NULL);

@@ -18,6 +18,8 @@
 #define ADDRESS_MIN 12u
 /* From here on UCX's versions speak with each other; below only equal ones are let through. */
 #define ANY_MIX UCX_VERSION(1, 21, 0)
+/* Turns of the worker between a failure and the close of an endpoint with flushes under way. */
+#define CLOSE_TURNS 8
 
 /* ---- the note ---- */
 
@@ -211,6 +213,7 @@ static void on_endpoint_error(void *arg, ucp_ep_h ep, ucs_status_t status) {
     struct ucx_peer *peer = arg;
 
     (void)ep;
+    peer->is_seen = true;
     if (peer->state == UCX_PEER_FAILED) {
         if (peer->ep != NULL) {
             queue_failed(peer); /* found out before UCX did: now it may be closed */
@@ -407,8 +410,40 @@ void ucx_peer_lost(struct ucx_peer *peer, const char *why) {
 
 /* ---- close ---- */
 
+/* Found dead by a copy while UCX does not know yet. 1.22 crashes when such an endpoint is closed by force, so that has to
+ * wait for UCX's own discovery: within the interval of its keep-alive. */
+static bool waits_for_ucx(const struct ucx_peer *peer) {
+    return peer->state == UCX_PEER_FAILED && !peer->is_seen &&
+           peer->self->options->error_handling == UCX_ERRORS_PEER;
+}
+
+/* What UCX put off for its next turns when the endpoint failed (the going on of flushes) must not find it closed: 1.22
+ * crashes. */
+static bool waits_for_turns(struct ucx_peer *peer) {
+    struct ucx_worker *worker = &peer->self->worker;
+
+    if (peer->state != UCX_PEER_FAILED || peer->pending == 0) {
+        return false;
+    }
+    if (peer->close_from == 0) {
+        peer->close_from = worker->turns + CLOSE_TURNS;
+    }
+    if (worker->turns >= peer->close_from) {
+        return false;
+    }
+    worker->is_closing_soon = true;
+    return true;
+}
+
+static bool may_close(struct ucx_peer *peer) {
+    if (peer->state == UCX_PEER_FAILED) {
+        return !waits_for_ucx(peer) && !waits_for_turns(peer);
+    }
+    return peer->pending == 0;
+}
+
 bool ucx_peer_finish_close(struct ucx_peer *peer, bool force) {
-    if (peer->ep != NULL && (peer->pending == 0 || force || peer->state == UCX_PEER_FAILED)) {
+    if (peer->ep != NULL && (force || may_close(peer))) {
         endpoint_close(peer, peer->self->options->error_handling == UCX_ERRORS_PEER);
     }
     if (peer->ep == NULL && peer->pending == 0) {

@@ -111,14 +111,16 @@ struct ucx_peer {
     ucp_ep_h ep;
     enum ucx_peer_state state; /* written under the worker lock, read anywhere */
     ucs_status_t cause;
-    bool is_torn_down; /* by ourselves, for a deadline: what it had in flight is CANCELED */
-    bool is_reported;  /* the agent knows that it failed */
-    bool is_queued;    /* in worker.failed */
-    bool is_closing;   /* the agent has let go of it */
-    bool is_connecting;
+    bool is_torn_down;  /* by ourselves, for a deadline: what it had in flight is CANCELED */
+    bool is_seen;       /* UCX has said that it failed */
+    bool is_reported;   /* the agent knows that it failed */
+    bool is_queued;     /* in worker.failed */
+    bool is_closing;    /* the agent has let go of it */
+    bool is_connecting; /* atomic: written under the worker's lock, read by anybody */
     bool is_warm;
-    uint32_t pending; /* flushes and messages whose callback holds this struct */
-    char words[384];  /* why it failed */
+    uint32_t pending;    /* flushes and messages whose callback holds this struct */
+    char words[384];     /* why it failed */
+    uint64_t close_from; /* let go of after a failure: the worker's turn from which it may be closed */
     struct ucx_peer *next;
     bool takes_questions; /* its note offers them */
     bool is_emulated;     /* UCX plays remote access over messages: reads, and with old versions writes */
@@ -204,6 +206,8 @@ struct ucx_worker {
     struct ucx_xfer_queue ready; /* requests that can go on */
     struct ucx_peer *failed;     /* endpoints whose failure is to be handled outside UCX's callbacks */
     struct ucx_peer *closing;    /* peers the agent let go of, being flushed */
+    uint64_t turns;              /* calls of ucp_worker_progress() */
+    bool is_closing_soon;        /* some peer of `closing` only waits for turns */
     struct ucx_op *ops;          /* free */
     void *op_slabs;
     struct ucx_op *asked[UCX_ASKED]; /* by cookie */

@@ -103,6 +103,7 @@ static void settle_failed(struct ucx_worker *worker) {
 static void settle_closing(struct ucx_worker *worker, bool force) {
     struct ucx_peer **link = &worker->closing;
 
+    worker->is_closing_soon = false;
     while (*link != NULL) {
         struct ucx_peer *peer = *link, *next = peer->next;
 
@@ -141,7 +142,7 @@ unsigned ucx_worker_settle(struct ucx_instance *self) {
 }
 
 static bool has_work(const struct ucx_worker *worker) {
-    return worker->ready.head != NULL || worker->failed != NULL;
+    return worker->ready.head != NULL || worker->failed != NULL || worker->is_closing_soon;
 }
 
 unsigned ucx_progress(void *instance) {
@@ -162,6 +163,7 @@ unsigned ucx_progress(void *instance) {
     for (int round = 0; round < PROGRESS_ROUNDS; round++) {
         unsigned seen = self->ucx->worker_progress(worker->handle), served = 0;
 
+        worker->turns++;
         if (has_work(worker) || worker->closing != NULL) {
             served = ucx_worker_settle(self);
         }
@@ -246,6 +248,7 @@ void ucx_worker_close(struct ucx_instance *self) {
         ucx_worker_enter(self);
         while (worker->closing != NULL && clock_now_ns() < end) {
             self->ucx->worker_progress(worker->handle);
+            worker->turns++;
             (void)ucx_worker_settle(self);
         }
         settle_closing(worker, true);

@@ -13,6 +13,7 @@
 #include <dlfcn.h>
 #include <glob.h>
 #include <limits.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -309,7 +310,11 @@ static nixl_status_t symbols_load(const struct nixl_host *host, void *handle, st
         void *address = dlsym(handle, symbols[i].name);
 
         if (address == NULL && !symbols[i].optional) {
-            return host->fail(host->ctx, NIXL_ERR_NOT_SUPPORTED, "libucp has no %s: it is older than 1.13",
+            struct link_map *map = NULL;
+
+            return host->fail(host->ctx, NIXL_ERR_NOT_SUPPORTED,
+                              "%s has no %s: it is another library, or a UCX older than 1.13",
+                              dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 ? map->l_name : UCX_SONAME,
                               symbols[i].name);
         }
         memcpy((char *)abi + symbols[i].offset, &address, sizeof address);

@@ -181,6 +181,35 @@ static void a_path_without_ucx_is_refused_with_the_path(void **state) {
     assert_non_null(strstr(o.error, "ucx_path"));
 }
 
+/* A file by the right name that is another library: the C library's mathematics. */
+static void a_foreign_library_is_refused_with_its_file(void **state) {
+    char folder[] = "/tmp/nixl-foreign-XXXXXX", file[64], command[256];
+    struct outcome o;
+
+    assert_non_null(mkdtemp(folder));
+    (void)snprintf(file, sizeof file, "%s/libucp.so.0", folder);
+    (void)snprintf(command, sizeof command,
+                   "ln -s \"$(ldconfig -p | sed -n 's/.*libm.so.6.*=> //p' | head -n 1)\" %s", file);
+    if (system(command) != 0 || access(file, R_OK) != 0) {
+        (void)unlink(file);
+        (void)rmdir(folder);
+        test_skip("there is no libm.so.6 to stand for a foreign library");
+    }
+    o = open_in_child(NULL, PARAMS("ucx_path", folder), NULL);
+    (void)unlink(file);
+    assert_int_equal(o.status, NIXL_ERR_NOT_SUPPORTED);
+    assert_non_null(strstr(o.error, file));
+    assert_non_null(strstr(o.error, "another library"));
+    /* And one that is no library at all. */
+    (void)snprintf(command, sizeof command, "echo text >%s", file);
+    assert_int_equal(system(command), 0);
+    o = open_in_child(NULL, PARAMS("ucx_path", file), NULL);
+    (void)unlink(file);
+    (void)rmdir(folder);
+    assert_int_equal(o.status, NIXL_ERR_NOT_SUPPORTED);
+    assert_non_null(strstr(o.error, file));
+}
+
 static void another_file_than_expected_is_refused_with_both(void **state) {
     struct outcome o = open_in_child(ENV("NIXL_UCX_EXPECTED_SONAME=my-own-ucx"), NULL, NULL);
 
@@ -511,6 +540,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(engine_config_gives_way_to_variables),
         cmocka_unit_test(a_malformed_engine_config_is_refused_with_the_piece),
         cmocka_unit_test(a_path_without_ucx_is_refused_with_the_path),
+        cmocka_unit_test(a_foreign_library_is_refused_with_its_file),
         cmocka_unit_test(another_file_than_expected_is_refused_with_both),
         cmocka_unit_test(deep_binding_is_possible),
         cmocka_unit_test(without_error_handling_more_transports_serve),

@@ -55,7 +55,7 @@ test: deps-test
 bench: deps-build
 	@scripts/bench.sh
 
-bench-core: deps-build
+bench-core: deps-test
 	@scripts/build.sh build $(OPTIONS)
 	@scripts/bench-core.sh '$(JSON)'
 

@@ -23,6 +23,17 @@ case $options in
     fi
     ;;
 esac
+# The tests want cmocka; who builds or measures only does without both. Said each time: it may come later.
+case $options in
+*build_tests*) ;;
+*)
+    if pkg-config --exists cmocka; then
+        options="$options -Dbuild_tests=true"
+    else
+        options="$options -Dbuild_tests=false"
+    fi
+    ;;
+esac
 mkdir -p "$dir"
 log=$dir/setup.log
 # shellcheck disable=SC2086  # options are words

@@ -233,7 +233,7 @@ static void on_flushed(void *request, ucs_status_t status, void *arg) {
     struct ucx_peer *peer = arg;
 
     (void)status;
-    peer->is_connecting = false;
+    __atomic_store_n(&peer->is_connecting, false, __ATOMIC_RELAXED);
     peer->pending--;
     peer->self->ucx->request_free(request);
 }
@@ -500,7 +500,7 @@ nixl_status_t ucx_peer_connect(void *instance, void *handle) {
     ucx_worker_enter(self);
     status = ucx_peer_endpoint(peer);
     if (status == NIXL_SUCCESS && !peer->is_connecting && !endpoint_flush(peer)) {
-        peer->is_connecting = true;
+        __atomic_store_n(&peer->is_connecting, true, __ATOMIC_RELAXED);
     }
     if (status == NIXL_SUCCESS && peer->is_connecting) {
         status = NIXL_IN_PROG;

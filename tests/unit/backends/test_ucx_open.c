@@ -189,7 +189,7 @@ static void a_foreign_library_is_refused_with_its_file(void **state) {
     assert_non_null(mkdtemp(folder));
     (void)snprintf(file, sizeof file, "%s/libucp.so.0", folder);
     (void)snprintf(command, sizeof command,
-                   "ln -s \"$(ldconfig -p | sed -n 's/.*libm.so.6.*=> //p' | head -n 1)\" %s", file);
+                   "cp -L \"$(ldconfig -p | sed -n 's/.*libm.so.6.*=> //p' | head -n 1)\" %s", file);
     if (system(command) != 0 || access(file, R_OK) != 0) {
         (void)unlink(file);
         (void)rmdir(folder);

@@ -121,26 +121,33 @@ static int place_read(struct nixl_options *options, PyObject *ip_addr, PyObject 
     return 0;
 }
 
-METHOD(agent_send_local_md) {
-    static struct signature sig = {
-        .name = "sendLocalMD", .params = {"ip_addr", "port", "timeout"}, .required = 0};
+/* What is told of the whole agent to one place, (ip_addr, port, timeout): `tell` is the call of nixl.h. */
+static PyObject *tell_place(PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+                            struct signature *sig,
+                            nixl_status_t (*tell)(struct nixl_agent *, const struct nixl_options *)) {
     struct agent *agent = (struct agent *)self;
     struct nixl_options options = NIXL_OPTIONS_INIT;
     PyObject *v[ARGS_MAX];
     nixl_status_t status;
 
-    if (args_parse(&sig, args, nargs, kwnames, v) != 0 || place_read(&options, v[0], v[1], NULL, v[2]) != 0 ||
+    if (args_parse(sig, args, nargs, kwnames, v) != 0 || place_read(&options, v[0], v[1], NULL, v[2]) != 0 ||
         agent_hold(agent) != 0) {
         return NULL;
     }
     Py_BEGIN_ALLOW_THREADS;
-    status = nixl_metadata_send(agent->ptr, &options);
+    status = tell(agent->ptr, &options);
     Py_END_ALLOW_THREADS;
     if (status < 0) {
         raise_status(status, NULL);
     }
     agent_drop(agent);
     return status < 0 ? NULL : Py_NewRef(Py_None);
+}
+
+METHOD(agent_send_local_md) {
+    static struct signature sig = {
+        .name = "sendLocalMD", .params = {"ip_addr", "port", "timeout"}, .required = 0};
+    return tell_place(self, args, nargs, kwnames, &sig, nixl_metadata_send);
 }
 
 METHOD(agent_send_partial_md) {
@@ -200,23 +207,7 @@ METHOD(agent_fetch_remote_md) {
 METHOD(agent_invalidate_local_md) {
     static struct signature sig = {
         .name = "invalidateLocalMD", .params = {"ip_addr", "port", "timeout"}, .required = 0};
-    struct agent *agent = (struct agent *)self;
-    struct nixl_options options = NIXL_OPTIONS_INIT;
-    PyObject *v[ARGS_MAX];
-    nixl_status_t status;
-
-    if (args_parse(&sig, args, nargs, kwnames, v) != 0 || place_read(&options, v[0], v[1], NULL, v[2]) != 0 ||
-        agent_hold(agent) != 0) {
-        return NULL;
-    }
-    Py_BEGIN_ALLOW_THREADS;
-    status = nixl_metadata_invalidate_local(agent->ptr, &options);
-    Py_END_ALLOW_THREADS;
-    if (status < 0) {
-        raise_status(status, NULL);
-    }
-    agent_drop(agent);
-    return status < 0 ? NULL : Py_NewRef(Py_None);
+    return tell_place(self, args, nargs, kwnames, &sig, nixl_metadata_invalidate_local);
 }
 
 METHOD(agent_check_remote_md) {

@@ -133,7 +133,7 @@ static void ucx_close(void *instance) {
     ucx_cma_close(self);
     /* UCX counts what peers that died or stopped left behind: that is for the log, not for the screen. */
     ucx_inside_enter(self->host);
-    ucx_worker_close(self);
+    ucx_workers_close(self);
     if (self->context != NULL && !ucx_is_inherited(self)) {
         self->ucx->cleanup(self->context);
     }
@@ -149,19 +149,13 @@ static nixl_status_t open_all(struct ucx_instance *self) {
     ucx_config_environment(self->library, self->options->error_handling == UCX_ERRORS_PEER ? self->tls : "");
     status = open_context(self);
     if (status == NIXL_SUCCESS) {
-        status = ucx_worker_open(self);
+        status = ucx_workers_open(self);
     }
     ucx_config_environment_restore();
-    if (status == NIXL_SUCCESS) {
-        status = ucx_notif_listen(self);
-    }
-    if (status == NIXL_SUCCESS) {
-        status = ucx_serve_listen(self);
-    }
     if (status == NIXL_SUCCESS && ucx_config_is_chosen(self->options, self->tls)) {
-        ucx_worker_enter(self);
+        ucx_worker_enter(ucx_first_worker(self));
         status = ucx_peer_probe(self);
-        ucx_worker_leave(self);
+        ucx_worker_leave(ucx_first_worker(self));
     }
     return status;
 }
@@ -185,7 +179,6 @@ static nixl_status_t ucx_open(const struct nixl_host *host, const void *opts, st
     self->ucx = &library->abi;
     self->options = wanted;
     self->generation = fork_generation();
-    self->worker.event_fd = -1;
     ucx_inside_enter(host);
     status = open_all(self);
     ucx_inside_leave();
@@ -196,7 +189,7 @@ static nixl_status_t ucx_open(const struct nixl_host *host, const void *opts, st
     ucx_note_make(self);
     describe_make(self);
     ucx_registry_add(self);
-    instance->event_fd = self->worker.event_fd;
+    instance->event_fd = ucx_first_worker(self)->event_fd;
     instance->period_us = 0;
     host->log(host->ctx, NIXL_LOG_DEBUG, "%s", self->about);
     *out = self;

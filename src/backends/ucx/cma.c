@@ -263,9 +263,7 @@ static enum ucx_copy fail_gone(struct ucx_xfer *xfer, struct ucx_copy_failure *f
     struct ucx_instance *self = xfer->self;
 
     /* What UCX has of the connection ends with it. */
-    ucx_worker_enter(self);
     ucx_peer_lost(xfer->peer, "its process has ended, or its agent was destroyed");
-    ucx_worker_leave(self);
     self->host->wake(self->host->ctx);
     failure->status = xfer->peer->is_torn_down ? NIXL_ERR_CANCELED : NIXL_ERR_REMOTE_DISCONNECT;
     (void)snprintf(failure->text, sizeof failure->text, "%s", xfer->peer->words);
@@ -339,7 +337,7 @@ enum ucx_copy ucx_cma_some(struct ucx_xfer *xfer, bool in_post, struct ucx_copy_
     uint64_t now = clock_now_ns(), end = now + CMA_TURN_NS;
     enum ucx_copy outcome;
 
-    if (__atomic_load_n(&peer->state, __ATOMIC_ACQUIRE) == UCX_PEER_FAILED) {
+    if (ucx_peer_is(peer) == UCX_PEER_FAILED) {
         return fail_gone(xfer, failure);
     }
     do {

@@ -161,12 +161,12 @@ static enum ucx_copy copy_here(struct ucx_xfer *xfer, uint64_t bytes, struct ucx
  * for in UCX's way: nobody might make progress after the request has ended. */
 static enum ucx_copy notify_by_ucx(struct ucx_xfer *xfer, struct ucx_copy_failure *failure) {
     const struct nixl_request *request = xfer->request;
-    struct ucx_instance *self = xfer->self;
+    struct ucx_worker *worker = ucx_first_worker(xfer->self);
     struct ucx_peer *peer = xfer->peer;
     nixl_status_t status;
 
-    ucx_worker_enter(self);
-    status = ucx_peer_endpoint(peer);
+    ucx_worker_enter(worker);
+    status = ucx_end_connect(&peer->ends[0]);
     if (status == NIXL_SUCCESS) {
         status = ucx_notif_send(peer, request->notif, request->notif_len, xfer);
     }
@@ -175,7 +175,7 @@ static enum ucx_copy notify_by_ucx(struct ucx_xfer *xfer, struct ucx_copy_failur
         xfer->phase = UCX_NOTIFYING;
         __atomic_store_n(&xfer->is_copy, false, __ATOMIC_SEQ_CST);
     }
-    ucx_worker_leave(self);
+    ucx_worker_leave(worker);
     if (status >= 0) {
         return status == NIXL_SUCCESS ? UCX_COPY_DONE : UCX_COPY_GIVEN;
     }
@@ -334,10 +334,10 @@ unsigned ucx_copy_progress(struct ucx_instance *self) {
         copy_push(self, xfer);
         return 1;
     case UCX_COPY_REFUSED:
-        ucx_worker_enter(self);
+        ucx_worker_enter(xfer->worker);
         give_to_ucx(xfer);
-        ucx_worker_ready(self, xfer);
-        ucx_worker_leave(self);
+        ucx_worker_ready(xfer->worker, xfer);
+        ucx_worker_leave(xfer->worker);
         break;
     case UCX_COPY_GIVEN:
         break;

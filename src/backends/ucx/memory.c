@@ -259,7 +259,7 @@ nixl_status_t ucx_key_open(void *instance, void *handle, nixl_mem_t mem, const s
     if (len == 0 || len > KEY_MAX) {
         return host->fail(host->ctx, NIXL_ERR_MISMATCH, "a remote key of %zu bytes is none of UCX's", len);
     }
-    key = calloc(1, sizeof *key);
+    key = calloc(1, sizeof *key + self->worker_count * sizeof(ucp_rkey_h));
     if (key != NULL) {
         key->bytes = ucx_padded_copy(bytes, len);
     }
@@ -284,10 +284,12 @@ void ucx_key_close(void *instance, void *peer, void *handle) {
     struct ucx_key *key = handle;
 
     (void)peer;
-    if (key->rkey != NULL && !ucx_is_inherited(self)) {
-        ucx_worker_enter(self);
-        self->ucx->rkey_destroy(key->rkey);
-        ucx_worker_leave(self);
+    for (unsigned i = 0; i < self->worker_count && !ucx_is_inherited(self); i++) {
+        if (key->rkeys[i] != NULL) {
+            ucx_worker_enter(&self->workers[i]);
+            self->ucx->rkey_destroy(key->rkeys[i]);
+            ucx_worker_leave(&self->workers[i]);
+        }
     }
     if (key->region != NULL) {
         ucx_region_release(key->region);
@@ -296,19 +298,20 @@ void ucx_key_close(void *instance, void *peer, void *handle) {
     free(key);
 }
 
-nixl_status_t ucx_key_unpack(struct ucx_instance *self, struct ucx_key *key) {
+nixl_status_t ucx_key_unpack(struct ucx_end *end, struct ucx_key *key) {
+    struct ucx_instance *self = end->worker->self;
     const struct nixl_host *host = self->host;
     nixl_status_t result = NIXL_SUCCESS;
     char words[512];
     ucp_rkey_h rkey = NULL;
     ucs_status_t status;
 
-    if (key->rkey != NULL) {
+    if (key->rkeys[end->worker->index] != NULL) {
         return NIXL_SUCCESS;
     }
-    status = self->ucx->ep_rkey_unpack(key->peer->ep, key->bytes, &rkey);
+    status = self->ucx->ep_rkey_unpack(end->ep, key->bytes, &rkey);
     if (status == UCS_OK) {
-        key->rkey = rkey;
+        key->rkeys[end->worker->index] = rkey;
     } else {
         result = host->fail(host->ctx, NIXL_ERR_MISMATCH,
                             "the key of a region of agent \"%s\" does not fit this UCX or is damaged: %s",

@@ -14,8 +14,8 @@
 
 static ucs_status_t on_message(void *arg, const void *header, size_t header_len, void *data, size_t len,
                                const ucp_am_recv_param_t *param) {
-    struct ucx_instance *self = arg;
-    const struct nixl_host *host = self->host;
+    const struct ucx_worker *worker = arg;
+    const struct nixl_host *host = worker->self->host;
     struct wire_error error = {NULL, 0};
     struct wire_notif notif;
 
@@ -35,17 +35,18 @@ static ucs_status_t on_message(void *arg, const void *header, size_t header_len,
     return UCS_OK;
 }
 
-nixl_status_t ucx_notif_handler(struct ucx_instance *self, unsigned id, ucp_am_recv_callback_t handler) {
+nixl_status_t ucx_notif_handler(struct ucx_worker *worker, unsigned id, ucp_am_recv_callback_t handler) {
+    struct ucx_instance *self = worker->self;
     ucp_am_handler_param_t param = {
         .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
                       UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
         .id = id,
         .flags = UCP_AM_FLAG_WHOLE_MSG,
         .cb = handler,
-        .arg = self,
+        .arg = worker,
     };
     char words[512];
-    ucs_status_t status = self->ucx->worker_set_am_recv_handler(self->worker.handle, &param);
+    ucs_status_t status = self->ucx->worker_set_am_recv_handler(worker->handle, &param);
 
     if (status != UCS_OK) {
         return self->host->fail(self->host->ctx, NIXL_ERR_BACKEND, "messages cannot be received: %s",
@@ -54,8 +55,8 @@ nixl_status_t ucx_notif_handler(struct ucx_instance *self, unsigned id, ucp_am_r
     return NIXL_SUCCESS;
 }
 
-nixl_status_t ucx_notif_listen(struct ucx_instance *self) {
-    return ucx_notif_handler(self, UCX_AM_NOTIF, on_message);
+nixl_status_t ucx_notif_listen(struct ucx_worker *worker) {
+    return ucx_notif_handler(worker, UCX_AM_NOTIF, on_message);
 }
 
 /* ---- sending ---- */
@@ -64,7 +65,7 @@ nixl_status_t ucx_notif_listen(struct ucx_instance *self) {
 #define MESSAGE_KEEP ((size_t)128 << 10)
 
 void ucx_message_give_back(struct ucx_message *message) {
-    struct ucx_worker *worker = &message->self->worker;
+    struct ucx_worker *worker = message->worker;
 
     if (message->bytes.cap > MESSAGE_KEEP) {
         bytes_free(&message->bytes);
@@ -73,8 +74,8 @@ void ucx_message_give_back(struct ucx_message *message) {
     worker->messages = message;
 }
 
-struct ucx_message *ucx_message_take(struct ucx_instance *self, size_t len) {
-    struct ucx_message *message = self->worker.messages;
+struct ucx_message *ucx_message_take(struct ucx_worker *worker, size_t len) {
+    struct ucx_message *message = worker->messages;
 
     if (message == NULL) {
         message = calloc(1, sizeof *message);
@@ -82,10 +83,10 @@ struct ucx_message *ucx_message_take(struct ucx_instance *self, size_t len) {
             return NULL;
         }
     } else {
-        self->worker.messages = message->next;
+        worker->messages = message->next;
     }
-    message->self = self;
-    message->peer = NULL;
+    message->worker = worker;
+    message->end = NULL;
     message->xfer = NULL;
     bytes_clear(&message->bytes);
     if (!bytes_reserve(&message->bytes, len)) {
@@ -97,15 +98,15 @@ struct ucx_message *ucx_message_take(struct ucx_instance *self, size_t len) {
 
 static void on_sent(void *request, ucs_status_t status, void *arg) {
     struct ucx_message *message = arg;
-    struct ucx_peer *peer = message->peer;
+    struct ucx_end *end = message->end;
 
     /* A failure without a request is the endpoint's, and is told by its error handler. */
     if (message->xfer != NULL) {
         ucx_xfer_notified(message->xfer, status);
     }
-    peer->pending--;
+    end->pending--;
     ucx_message_give_back(message);
-    peer->self->ucx->request_free(request);
+    end->worker->self->ucx->request_free(request);
 }
 
 /* A sent message's words when UCX refuses it at once. */
@@ -113,7 +114,7 @@ static nixl_status_t send_refused(struct ucx_peer *peer, ucs_status_t status) {
     const struct nixl_host *host = peer->self->host;
     char words[512];
 
-    if (peer->state == UCX_PEER_FAILED) {
+    if (ucx_peer_is(peer) == UCX_PEER_FAILED) {
         return ucx_fail_peer(peer);
     }
     return host->fail(host->ctx, ucx_status(status), "the notification to agent \"%s\" was not sent: %s",
@@ -122,6 +123,7 @@ static nixl_status_t send_refused(struct ucx_peer *peer, ucs_status_t status) {
 
 nixl_status_t ucx_notif_send(struct ucx_peer *peer, const void *msg, size_t len, struct ucx_xfer *xfer) {
     struct ucx_instance *self = peer->self;
+    struct ucx_end *end = &peer->ends[0];
     const struct nixl_host *host = self->host;
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                                                  UCP_OP_ATTR_FIELD_FLAGS,
@@ -129,22 +131,22 @@ nixl_status_t ucx_notif_send(struct ucx_peer *peer, const void *msg, size_t len,
                                  .cb.send = on_sent};
     size_t name_len = strlen(host->agent);
     size_t size = wire_notif_size(name_len, len);
-    struct ucx_message *message = size != 0 ? ucx_message_take(self, size) : NULL;
+    struct ucx_message *message = size != 0 ? ucx_message_take(end->worker, size) : NULL;
     ucs_status_ptr_t request;
 
     if (message == NULL) {
         return host->fail(host->ctx, NIXL_ERR_BACKEND, "no memory for a notification of %zu bytes", len);
     }
-    message->peer = peer;
+    message->end = end;
     message->xfer = xfer;
     (void)wire_notif_encode(message->bytes.data, host->agent, name_len, msg, len);
     param.user_data = message;
-    peer->pending++;
-    request = self->ucx->am_send_nbx(peer->ep, UCX_AM_NOTIF, NULL, 0, message->bytes.data, size, &param);
+    end->pending++;
+    request = self->ucx->am_send_nbx(end->ep, UCX_AM_NOTIF, NULL, 0, message->bytes.data, size, &param);
     if (UCS_PTR_IS_PTR(request)) {
         return xfer != NULL ? NIXL_IN_PROG : NIXL_SUCCESS;
     }
-    peer->pending--;
+    end->pending--;
     ucx_message_give_back(message);
     if (UCS_PTR_IS_ERR(request)) {
         return send_refused(peer, UCS_PTR_STATUS(request));
@@ -155,6 +157,7 @@ nixl_status_t ucx_notif_send(struct ucx_peer *peer, const void *msg, size_t len,
 nixl_status_t ucx_notify(void *instance, void *handle, const void *msg, size_t len) {
     struct ucx_instance *self = instance;
     struct ucx_peer *peer = handle;
+    struct ucx_worker *worker = ucx_first_worker(self);
     nixl_status_t status;
     bool is_pending;
 
@@ -167,13 +170,13 @@ nixl_status_t ucx_notify(void *instance, void *handle, const void *msg, size_t l
         }
         return NIXL_SUCCESS;
     }
-    ucx_worker_enter(self);
-    status = ucx_peer_endpoint(peer);
+    ucx_worker_enter(worker);
+    status = ucx_end_connect(&peer->ends[0]);
     if (status == NIXL_SUCCESS) {
         status = ucx_notif_send(peer, msg, len, NULL);
     }
-    is_pending = peer->pending != 0;
-    ucx_worker_leave(self);
+    is_pending = peer->ends[0].pending != 0;
+    ucx_worker_leave(worker);
     if (is_pending) {
         self->host->wake(self->host->ctx);
     }

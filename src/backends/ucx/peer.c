@@ -145,6 +145,36 @@ static void peer_free(struct ucx_peer *peer) {
     free(peer);
 }
 
+static void peer_release(struct ucx_peer *peer) {
+    if (__atomic_sub_fetch(&peer->references, 1, __ATOMIC_ACQ_REL) == 0) {
+        peer_free(peer);
+    }
+}
+
+static struct ucx_peer *peer_make(struct ucx_instance *self, const char *name, const void *address,
+                                  size_t address_len) {
+    struct ucx_peer *peer = calloc(1, sizeof *peer + self->worker_count * sizeof peer->ends[0]);
+
+    if (peer == NULL) {
+        return NULL;
+    }
+    peer->self = self;
+    peer->references = 1;
+    peer->name = strdup(name);
+    peer->address = ucx_padded_copy(address, address_len);
+    peer->address_len = address_len;
+    for (unsigned i = 0; i < self->worker_count; i++) {
+        peer->ends[i].peer = peer;
+        peer->ends[i].worker = &self->workers[i];
+        peer->ends[i].op_max = UCX_OP_START;
+    }
+    if (peer->name == NULL || peer->address == NULL) {
+        peer_free(peer);
+        return NULL;
+    }
+    return peer;
+}
+
 nixl_status_t ucx_peer_open(void *instance, const char *name, void *token, const void *conn, size_t conn_len,
                             const void *note, size_t note_len, void **out) {
     struct ucx_instance *self = instance;
@@ -162,21 +192,11 @@ nixl_status_t ucx_peer_open(void *instance, const char *name, void *token, const
     if (status != NIXL_SUCCESS) {
         return status;
     }
-    peer = calloc(1, sizeof *peer);
-    if (peer != NULL) {
-        peer->name = strdup(name);
-        peer->address = ucx_padded_copy(conn, conn_len);
-    }
-    if (peer == NULL || peer->name == NULL || peer->address == NULL) {
-        if (peer != NULL) {
-            peer_free(peer);
-        }
+    peer = peer_make(self, name, conn, conn_len);
+    if (peer == NULL) {
         return host->fail(host->ctx, NIXL_ERR_BACKEND, "no memory");
     }
-    peer->self = self;
     peer->token = token;
-    peer->address_len = conn_len;
-    peer->op_max = UCX_OP_START;
     peer->is_local = note != NULL && note_id((struct text){note, note_len}, peer->local_id) &&
                      ucx_registry_has(peer->local_id);
     peer->takes_questions =
@@ -188,100 +208,121 @@ nixl_status_t ucx_peer_open(void *instance, const char *name, void *token, const
     return NIXL_SUCCESS;
 }
 
-/* ---- the endpoint ---- */
+/* ---- the failure of a peer, which is one for all its ends ---- */
 
+/* The first cause stays. False: it had failed before. */
+static bool peer_fail(struct ucx_peer *peer, bool is_torn_down, const char *words) {
+    bool is_first;
+
+    lock_take(&peer->lock);
+    is_first = peer->state != UCX_PEER_FAILED;
+    if (is_first) {
+        peer->is_torn_down = is_torn_down;
+        (void)snprintf(peer->words, sizeof peer->words, "%s", words);
+        __atomic_store_n(&peer->state, UCX_PEER_FAILED, __ATOMIC_RELEASE);
+    }
+    lock_drop(&peer->lock);
+    return is_first;
+}
+
+/* Tells the agent, once, and not after it has let go. */
 static void say_failed(struct ucx_peer *peer) {
+    lock_take(&peer->lock);
     if (!peer->is_reported && !peer->is_closing) {
         peer->is_reported = true;
         peer->self->host->peer_failed(peer->self->host->ctx, peer->token, NIXL_ERR_REMOTE_DISCONNECT,
                                       peer->words);
     }
+    lock_drop(&peer->lock);
 }
 
-static void queue_failed(struct ucx_peer *peer) {
-    struct ucx_worker *worker = &peer->self->worker;
+nixl_status_t ucx_fail_peer(struct ucx_peer *peer) {
+    return peer->self->host->fail(peer->self->host->ctx, NIXL_ERR_REMOTE_DISCONNECT, "%s", peer->words);
+}
 
-    if (!peer->is_queued && !peer->is_closing) {
-        peer->is_queued = true;
-        peer->next = worker->failed;
-        worker->failed = peer;
+/* ---- the endpoint ---- */
+
+static void queue_failed(struct ucx_end *end) {
+    struct ucx_worker *worker = end->worker;
+
+    if (!end->is_queued && !end->is_closing) {
+        end->is_queued = true;
+        end->next = worker->failed;
+        worker->failed = end;
     }
 }
 
 /* UCX's error handler: within progress, or within the call that failed. Only notes it. */
 static void on_endpoint_error(void *arg, ucp_ep_h ep, ucs_status_t status) {
-    struct ucx_peer *peer = arg;
+    struct ucx_end *end = arg;
+    struct ucx_peer *peer = end->peer;
+    char words[sizeof peer->words];
 
     (void)ep;
-    peer->is_seen = true;
-    if (peer->state == UCX_PEER_FAILED) {
-        if (peer->ep != NULL) {
-            queue_failed(peer); /* found out before UCX did: now it may be closed */
-        }
-        return;
+    end->is_seen = true;
+    (void)snprintf(words, sizeof words, "the connection to agent \"%.128s\" failed: UCX %s says: %s",
+                   peer->name, peer->self->library->version_text, peer->self->ucx->status_string(status));
+    if (peer_fail(peer, false, words) || end->ep != NULL) {
+        queue_failed(end); /* found out before UCX did: now it may be closed */
     }
-    peer->cause = status;
-    (void)snprintf(peer->words, sizeof peer->words,
-                   "the connection to agent \"%.128s\" failed: UCX %s says: %s", peer->name,
-                   peer->self->library->version_text, peer->self->ucx->status_string(status));
-    __atomic_store_n(&peer->state, UCX_PEER_FAILED, __ATOMIC_RELEASE);
-    queue_failed(peer);
 }
 
 /* A callback that came while the agent still had the peer, or after it let go: `pending` keeps the struct either way. */
 static void on_flushed(void *request, ucs_status_t status, void *arg) {
-    struct ucx_peer *peer = arg;
+    struct ucx_end *end = arg;
 
     (void)status;
-    __atomic_store_n(&peer->is_connecting, false, __ATOMIC_RELAXED);
-    peer->pending--;
-    peer->self->ucx->request_free(request);
+    if (end->worker->index == 0) {
+        __atomic_store_n(&end->peer->is_connecting, false, __ATOMIC_RELAXED);
+    }
+    end->pending--;
+    end->worker->self->ucx->request_free(request);
 }
 
 static void on_closed(void *request, ucs_status_t status, void *arg) {
-    struct ucx_peer *peer = arg;
+    struct ucx_end *end = arg;
 
     (void)status;
-    peer->pending--;
-    peer->self->ucx->request_free(request);
+    end->pending--;
+    end->worker->self->ucx->request_free(request);
 }
 
 /* True when the flush is over already. */
-static bool endpoint_flush(struct ucx_peer *peer) {
+static bool endpoint_flush(struct ucx_end *end) {
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
                                  .cb.send = on_flushed,
-                                 .user_data = peer};
-    ucs_status_ptr_t request = peer->self->ucx->ep_flush_nbx(peer->ep, &param);
+                                 .user_data = end};
+    ucs_status_ptr_t request = end->worker->self->ucx->ep_flush_nbx(end->ep, &param);
 
     if (UCS_PTR_IS_PTR(request)) {
-        peer->pending++;
+        end->pending++;
         return false;
     }
     return true;
 }
 
-static void endpoint_close(struct ucx_peer *peer, bool force) {
+static void endpoint_close(struct ucx_end *end, bool force) {
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                                                  UCP_OP_ATTR_FIELD_FLAGS,
                                  .flags = force ? UCP_EP_CLOSE_FLAG_FORCE : 0,
                                  .cb.send = on_closed,
-                                 .user_data = peer};
-    ucp_ep_h ep = peer->ep;
+                                 .user_data = end};
+    ucp_ep_h ep = end->ep;
     ucs_status_ptr_t request;
 
     if (ep == NULL) {
         return;
     }
-    peer->ep = NULL;
+    end->ep = NULL;
     /* Counted before the call: a callback of another operation may look at it meanwhile. */
-    peer->pending++;
-    request = peer->self->ucx->ep_close_nbx(ep, &param);
+    end->pending++;
+    request = end->worker->self->ucx->ep_close_nbx(ep, &param);
     if (!UCS_PTR_IS_PTR(request)) {
-        peer->pending--;
+        end->pending--;
     }
 }
 
-static nixl_status_t endpoint_create(struct ucx_instance *self, const void *address, struct ucx_peer *peer,
+static nixl_status_t endpoint_create(struct ucx_worker *worker, const void *address, struct ucx_end *end,
                                      ucp_ep_h *ep, ucs_status_t *status) {
     ucp_ep_params_t params = {
         .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
@@ -289,52 +330,59 @@ static nixl_status_t endpoint_create(struct ucx_instance *self, const void *addr
         .err_mode = UCP_ERR_HANDLING_MODE_NONE,
     };
 
-    if (self->options->error_handling == UCX_ERRORS_PEER) {
+    if (worker->self->options->error_handling == UCX_ERRORS_PEER) {
         params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
-        if (peer != NULL) {
+        if (end != NULL) {
             params.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLER;
             params.err_handler.cb = on_endpoint_error;
-            params.err_handler.arg = peer;
+            params.err_handler.arg = end;
         }
     }
-    *status = self->ucx->ep_create(self->worker.handle, &params, ep);
+    *status = worker->self->ucx->ep_create(worker->handle, &params, ep);
     return *status == UCS_OK ? NIXL_SUCCESS : NIXL_ERR_BACKEND;
 }
 
-nixl_status_t ucx_fail_peer(struct ucx_peer *peer) {
-    return peer->self->host->fail(peer->self->host->ctx, NIXL_ERR_REMOTE_DISCONNECT, "%s", peer->words);
+/* The first endpoint there is. False: the peer has failed meanwhile. */
+static bool peer_opened(struct ucx_peer *peer) {
+    bool is_good;
+
+    lock_take(&peer->lock);
+    is_good = peer->state != UCX_PEER_FAILED;
+    if (is_good) {
+        __atomic_store_n(&peer->state, UCX_PEER_OPEN, __ATOMIC_RELEASE);
+    }
+    lock_drop(&peer->lock);
+    return is_good;
 }
 
-nixl_status_t ucx_peer_endpoint(struct ucx_peer *peer) {
+nixl_status_t ucx_end_connect(struct ucx_end *end) {
+    struct ucx_peer *peer = end->peer;
     struct ucx_instance *self = peer->self;
     const struct nixl_host *host = self->host;
-    nixl_status_t result = NIXL_SUCCESS;
+    enum ucx_peer_state state = ucx_peer_is(peer);
     ucs_status_t status;
     char words[512];
 
-    if (__builtin_expect(peer->state == UCX_PEER_OPEN, 1)) {
+    if (__builtin_expect(state == UCX_PEER_OPEN && end->ep != NULL, 1)) {
         return NIXL_SUCCESS;
     }
-    if (peer->state == UCX_PEER_FAILED) {
+    if (state == UCX_PEER_FAILED) {
         return ucx_fail_peer(peer);
     }
-    if (endpoint_create(self, peer->address, peer, &peer->ep, &status) != NIXL_SUCCESS) {
-        peer->ep = NULL;
-        result = host->fail(host->ctx, NIXL_ERR_BACKEND,
-                            "agent \"%s\" cannot be reached by the transports in use (UCX_TLS=%s): %s",
-                            peer->name, self->tls[0] != '\0' ? self->tls : "all",
-                            ucx_words(self->library, status, words, sizeof words));
-    } else if (peer->state == UCX_PEER_NEW) {
-        __atomic_store_n(&peer->state, UCX_PEER_OPEN, __ATOMIC_RELEASE);
-    } else {
-        result = ucx_fail_peer(peer);
+    if (endpoint_create(end->worker, peer->address, end, &end->ep, &status) != NIXL_SUCCESS) {
+        end->ep = NULL;
+        return host->fail(host->ctx, NIXL_ERR_BACKEND,
+                          "agent \"%s\" cannot be reached by the transports in use (UCX_TLS=%s): %s",
+                          peer->name, self->tls[0] != '\0' ? self->tls : "all",
+                          ucx_words(self->library, status, words, sizeof words));
     }
-    return result;
+    return peer_opened(peer) ? NIXL_SUCCESS : ucx_fail_peer(peer);
 }
 
 nixl_status_t ucx_peer_probe(struct ucx_instance *self) {
+    struct ucx_worker *worker = ucx_first_worker(self);
     const struct nixl_host *host = self->host;
-    struct ucx_peer *probe = calloc(1, sizeof *probe);
+    struct ucx_end *probe = calloc(1, sizeof *probe);
     nixl_status_t result = NIXL_SUCCESS;
     ucs_status_t status;
     char words[512];
@@ -342,8 +390,8 @@ nixl_status_t ucx_peer_probe(struct ucx_instance *self) {
     if (probe == NULL) {
         return host->fail(host->ctx, NIXL_ERR_BACKEND, "no memory");
     }
-    probe->self = self;
-    if (endpoint_create(self, self->address, NULL, &probe->ep, &status) != NIXL_SUCCESS) {
+    probe->worker = worker;
+    if (endpoint_create(worker, self->address, NULL, &probe->ep, &status) != NIXL_SUCCESS) {
         bool peer_mode = self->options->error_handling == UCX_ERRORS_PEER;
         const char *value = "", *choice = ucx_config_choice(self->options, self->tls, &value);
 
@@ -357,7 +405,7 @@ nixl_status_t ucx_peer_probe(struct ucx_instance *self) {
     } else {
         endpoint_close(probe, self->options->error_handling == UCX_ERRORS_PEER);
         for (int i = 0; i < 100000 && probe->pending != 0; i++) {
-            self->ucx->worker_progress(self->worker.handle);
+            self->ucx->worker_progress(worker->handle);
         }
     }
     if (probe->pending == 0) {
@@ -366,45 +414,58 @@ nixl_status_t ucx_peer_probe(struct ucx_instance *self) {
     return result;
 }
 
-/* ---- failure ---- */
-
-void ucx_peer_handle_failure(struct ucx_peer *peer) {
+void ucx_end_handle_failure(struct ucx_end *end) {
     /* Ends what is in flight: the callbacks come within the call or with the next progress. */
-    endpoint_close(peer, true);
-    ucx_ask_forget(peer->self, peer, NULL, UCS_ERR_CANCELED);
-    say_failed(peer);
+    endpoint_close(end, true);
+    ucx_ask_forget(end, NULL, UCS_ERR_CANCELED);
+    say_failed(end->peer);
 }
 
 void ucx_peer_tear_down(struct ucx_peer *peer, const char *why) {
-    if (peer->state != UCX_PEER_OPEN) {
+    struct ucx_instance *self = peer->self;
+    char words[sizeof peer->words];
+
+    if (ucx_peer_is(peer) != UCX_PEER_OPEN) {
         return;
     }
-    if (peer->self->options->error_handling != UCX_ERRORS_PEER) {
+    if (self->options->error_handling != UCX_ERRORS_PEER) {
         /* UCX refuses to close by force then: what is under way has to end by itself. */
-        peer->self->host->log(
-            peer->self->host->ctx, NIXL_LOG_WARN,
+        self->host->log(
+            self->host->ctx, NIXL_LOG_WARN,
             "the connection to agent \"%s\" cannot be torn down (%s): ucx_error_handling_mode is none",
             peer->name, why);
         return;
     }
-    peer->is_torn_down = true;
-    peer->cause = UCS_ERR_CANCELED;
-    (void)snprintf(peer->words, sizeof peer->words, "the connection to agent \"%.128s\" was torn down: %s",
-                   peer->name, why);
-    __atomic_store_n(&peer->state, UCX_PEER_FAILED, __ATOMIC_RELEASE);
-    ucx_peer_handle_failure(peer);
+    (void)snprintf(words, sizeof words, "the connection to agent \"%.128s\" was torn down: %s", peer->name,
+                   why);
+    if (!peer_fail(peer, true, words)) {
+        return;
+    }
+    for (unsigned i = 0; i < self->worker_count; i++) {
+        if (self->workers[i].handle != NULL) {
+            ucx_worker_enter(&self->workers[i]);
+            ucx_end_handle_failure(&peer->ends[i]);
+            ucx_worker_leave(&self->workers[i]);
+        }
+    }
 }
 
 void ucx_peer_lost(struct ucx_peer *peer, const char *why) {
-    if (peer->state == UCX_PEER_FAILED) {
+    struct ucx_instance *self = peer->self;
+    char words[sizeof peer->words];
+
+    (void)snprintf(words, sizeof words, "the connection to agent \"%.128s\" failed: %s", peer->name, why);
+    if (!peer_fail(peer, false, words)) {
         return;
     }
-    peer->cause = UCS_ERR_CONNECTION_RESET;
-    (void)snprintf(peer->words, sizeof peer->words, "the connection to agent \"%.128s\" failed: %s",
-                   peer->name, why);
-    __atomic_store_n(&peer->state, UCX_PEER_FAILED, __ATOMIC_RELEASE);
-    /* The endpoint is left to UCX's own discovery: 1.22 crashes when it is closed by force in between. */
-    ucx_ask_forget(peer->self, peer, NULL, UCS_ERR_CANCELED);
+    for (unsigned i = 0; i < self->worker_count; i++) {
+        /* The endpoint is left to UCX's own discovery: 1.22 crashes when it is closed by force in between. */
+        if (self->workers[i].handle != NULL) {
+            ucx_worker_enter(&self->workers[i]);
+            ucx_ask_forget(&peer->ends[i], NULL, UCS_ERR_CANCELED);
+            ucx_worker_leave(&self->workers[i]);
+        }
+    }
     say_failed(peer);
 }
 
@@ -412,83 +473,107 @@ void ucx_peer_lost(struct ucx_peer *peer, const char *why) {
 
 /* Found dead by a copy while UCX does not know yet. 1.22 crashes when such an endpoint is closed by force, so that has to
  * wait for UCX's own discovery: within the interval of its keep-alive. */
-static bool waits_for_ucx(const struct ucx_peer *peer) {
-    return peer->state == UCX_PEER_FAILED && !peer->is_seen &&
-           peer->self->options->error_handling == UCX_ERRORS_PEER;
+static bool waits_for_ucx(const struct ucx_end *end) {
+    return ucx_peer_is(end->peer) == UCX_PEER_FAILED && !end->is_seen &&
+           end->worker->self->options->error_handling == UCX_ERRORS_PEER;
 }
 
 /* What UCX put off for its next turns when the endpoint failed (the going on of flushes) must not find it closed: 1.22
  * crashes. */
-static bool waits_for_turns(struct ucx_peer *peer) {
-    struct ucx_worker *worker = &peer->self->worker;
+static bool waits_for_turns(struct ucx_end *end) {
+    struct ucx_worker *worker = end->worker;
 
-    if (peer->state != UCX_PEER_FAILED || peer->pending == 0) {
+    if (ucx_peer_is(end->peer) != UCX_PEER_FAILED || end->pending == 0) {
         return false;
     }
-    if (peer->close_from == 0) {
-        peer->close_from = worker->turns + CLOSE_TURNS;
+    if (end->close_from == 0) {
+        end->close_from = worker->turns + CLOSE_TURNS;
     }
-    if (worker->turns >= peer->close_from) {
+    if (worker->turns >= end->close_from) {
         return false;
     }
     worker->is_closing_soon = true;
     return true;
 }
 
-static bool may_close(struct ucx_peer *peer) {
-    if (peer->state == UCX_PEER_FAILED) {
-        return !waits_for_ucx(peer) && !waits_for_turns(peer);
+static bool may_close(struct ucx_end *end) {
+    if (ucx_peer_is(end->peer) == UCX_PEER_FAILED) {
+        return !waits_for_ucx(end) && !waits_for_turns(end);
     }
-    return peer->pending == 0;
+    return end->pending == 0;
 }
 
-bool ucx_peer_finish_close(struct ucx_peer *peer, bool force) {
-    if (peer->ep != NULL && (force || may_close(peer))) {
-        endpoint_close(peer, peer->self->options->error_handling == UCX_ERRORS_PEER);
+bool ucx_end_finish_close(struct ucx_end *end, bool force) {
+    if (end->ep != NULL && (force || may_close(end))) {
+        endpoint_close(end, end->worker->self->options->error_handling == UCX_ERRORS_PEER);
     }
-    if (peer->ep == NULL && peer->pending == 0) {
-        peer_free(peer);
+    if (end->ep == NULL && end->pending == 0) {
+        peer_release(end->peer);
         return true;
     }
     return false;
 }
 
+/* Worker lock held. True when the worker still has to finish it. */
+static bool end_close(struct ucx_end *end) {
+    struct ucx_worker *worker = end->worker;
+    bool force = worker->self->options->ep_close_force;
+
+    if (end->is_queued) {
+        struct ucx_end **link = &worker->failed;
+
+        while (*link != end) {
+            link = &(*link)->next;
+        }
+        *link = end->next;
+        end->is_queued = false;
+    }
+    end->is_closing = true;
+    if (end->ep != NULL && ucx_peer_is(end->peer) == UCX_PEER_OPEN && !force) {
+        /* Notifications under way still arrive. */
+        (void)endpoint_flush(end);
+    }
+    if (ucx_end_finish_close(end, force)) {
+        return false;
+    }
+    end->next = worker->closing;
+    worker->closing = end;
+    return true;
+}
+
 void ucx_peer_close(void *instance, void *handle) {
     struct ucx_instance *self = instance;
     struct ucx_peer *peer = handle;
+    bool is_left = false;
 
     if (ucx_is_inherited(self)) {
         peer_free(peer);
         return;
     }
-    ucx_worker_enter(self);
-    if (peer->is_queued) {
-        struct ucx_peer **link = &self->worker.failed;
-
-        while (*link != peer) {
-            link = &(*link)->next;
-        }
-        *link = peer->next;
-        peer->is_queued = false;
-    }
+    lock_take(&peer->lock);
     peer->is_closing = true;
-    if (peer->ep != NULL && peer->state == UCX_PEER_OPEN && !self->options->ep_close_force) {
-        /* Notifications under way still arrive. */
-        (void)endpoint_flush(peer);
+    lock_drop(&peer->lock);
+    for (unsigned i = 0; i < self->worker_count; i++) {
+        if (self->workers[i].handle != NULL) {
+            __atomic_fetch_add(&peer->references, 1, __ATOMIC_RELAXED);
+            ucx_worker_enter(&self->workers[i]);
+            is_left = end_close(&peer->ends[i]) || is_left;
+            ucx_worker_leave(&self->workers[i]);
+        }
     }
-    if (!ucx_peer_finish_close(peer, self->options->ep_close_force)) {
-        peer->next = self->worker.closing;
-        self->worker.closing = peer;
+    peer_release(peer);
+    if (is_left) {
         self->host->wake(self->host->ctx);
     }
-    ucx_worker_leave(self);
 }
 
 /* ---- asking ---- */
 
 nixl_status_t ucx_peer_connect(void *instance, void *handle) {
     struct ucx_instance *self = instance;
+    struct ucx_worker *worker = ucx_first_worker(self);
     struct ucx_peer *peer = handle;
+    struct ucx_end *end = &peer->ends[0];
     nixl_status_t status;
 
     if (ucx_is_inherited(self)) {
@@ -497,26 +582,26 @@ nixl_status_t ucx_peer_connect(void *instance, void *handle) {
     if (peer->is_local) {
         return ucx_peer_state(self, peer);
     }
-    ucx_worker_enter(self);
-    status = ucx_peer_endpoint(peer);
-    if (status == NIXL_SUCCESS && !peer->is_connecting && !endpoint_flush(peer)) {
+    ucx_worker_enter(worker);
+    status = ucx_end_connect(end);
+    if (status == NIXL_SUCCESS && !peer->is_connecting && !endpoint_flush(end)) {
         __atomic_store_n(&peer->is_connecting, true, __ATOMIC_RELAXED);
     }
     if (status == NIXL_SUCCESS && peer->is_connecting) {
         status = NIXL_IN_PROG;
     }
-    (void)ucx_worker_settle(self);
-    ucx_worker_leave(self);
+    (void)ucx_worker_settle(worker);
+    ucx_worker_leave(worker);
     if (status == NIXL_IN_PROG) {
         self->host->wake(self->host->ctx);
     }
     return status;
 }
 
-void ucx_peer_warm(struct ucx_peer *peer) {
-    if (!peer->is_warm) {
-        peer->is_warm = true;
-        (void)endpoint_flush(peer);
+void ucx_end_warm(struct ucx_end *end) {
+    if (!end->is_warm) {
+        end->is_warm = true;
+        (void)endpoint_flush(end);
     }
 }
 
@@ -528,22 +613,19 @@ nixl_status_t ucx_peer_state(void *instance, void *handle) {
         return ucx_fail_inherited(self);
     }
     if (peer->is_local && !ucx_registry_has(peer->local_id)) {
-        ucx_worker_enter(self);
-        if (peer->state != UCX_PEER_FAILED) {
-            (void)snprintf(peer->words, sizeof peer->words,
-                           "agent \"%.128s\" of this process has been destroyed", peer->name);
-            __atomic_store_n(&peer->state, UCX_PEER_FAILED, __ATOMIC_RELEASE);
+        char words[sizeof peer->words];
+
+        (void)snprintf(words, sizeof words, "agent \"%.128s\" of this process has been destroyed",
+                       peer->name);
+        if (peer_fail(peer, false, words)) {
             say_failed(peer);
         }
-        ucx_worker_leave(self);
     }
-    if (__atomic_load_n(&peer->state, __ATOMIC_ACQUIRE) != UCX_PEER_FAILED && ucx_cma_is_gone(peer)) {
-        ucx_worker_enter(self);
+    if (ucx_peer_is(peer) != UCX_PEER_FAILED && ucx_cma_is_gone(peer)) {
         ucx_peer_lost(peer, "its process has ended, or its agent was destroyed");
-        ucx_worker_leave(self);
         self->host->wake(self->host->ctx);
     }
-    if (__atomic_load_n(&peer->state, __ATOMIC_ACQUIRE) == UCX_PEER_FAILED) {
+    if (ucx_peer_is(peer) == UCX_PEER_FAILED) {
         return ucx_fail_peer(peer);
     }
     return __atomic_load_n(&peer->is_connecting, __ATOMIC_RELAXED) ? NIXL_IN_PROG : NIXL_SUCCESS;
@@ -594,13 +676,14 @@ static void read_lanes(const char *info, char *rma, char *am, size_t size) {
 }
 
 /* Transports as ucp_ep_query() lists them, for a UCX whose text is not understood. */
-static void ask_transports(struct ucx_peer *peer, char *text, size_t size) {
+static void ask_transports(struct ucx_end *end, char *text, size_t size) {
+    const struct ucx_instance *self = end->worker->self;
     struct ucx_transport_entry entries[8];
     struct ucx_ep_attr attr = {.field_mask = UCX_EP_ATTR_TRANSPORTS,
                                .transports = {entries, 8, sizeof entries[0]}};
 
-    if (peer->self->library->version < UCX_VERSION(1, 19, 0) || peer->self->ucx->ep_query == NULL ||
-        peer->self->ucx->ep_query(peer->ep, &attr) != UCS_OK) {
+    if (self->library->version < UCX_VERSION(1, 19, 0) || self->ucx->ep_query == NULL ||
+        self->ucx->ep_query(end->ep, &attr) != UCS_OK) {
         return;
     }
     for (unsigned i = 0; i < attr.transports.num_entries && i < 8; i++) {
@@ -609,7 +692,7 @@ static void ask_transports(struct ucx_peer *peer, char *text, size_t size) {
 }
 
 /* The endpoint's lanes by name: those for remote access, and those for messages. Worker lock held. */
-static void lanes(struct ucx_peer *peer, char *rma, char *am, size_t size) {
+static void lanes(struct ucx_end *end, char *rma, char *am, size_t size) {
     char *info = NULL;
     size_t info_len = 0;
     FILE *stream = open_memstream(&info, &info_len);
@@ -619,25 +702,29 @@ static void lanes(struct ucx_peer *peer, char *rma, char *am, size_t size) {
     if (stream == NULL) {
         return;
     }
-    peer->self->ucx->ep_print_info(peer->ep, stream);
+    end->worker->self->ucx->ep_print_info(end->ep, stream);
     if (fclose(stream) == 0) {
         read_lanes(info, rma, am, size);
     }
     free(info);
     if (rma[0] == '\0' && am[0] == '\0') {
-        ask_transports(peer, am, size);
+        ask_transports(end, am, size);
     }
 }
 
-void ucx_peer_look_at_lanes(struct ucx_peer *peer) {
+void ucx_end_look_at_lanes(struct ucx_end *end) {
+    struct ucx_peer *peer = end->peer;
     char rma[64], am[64];
 
-    if (peer->has_lanes) {
+    if (end->has_lanes) {
         return;
     }
-    peer->has_lanes = true;
-    lanes(peer, rma, am, sizeof rma);
-    peer->is_emulated = strcmp(rma[0] != '\0' ? rma : am, "tcp") == 0;
+    end->has_lanes = true;
+    lanes(end, rma, am, sizeof rma);
+    end->is_emulated = strcmp(rma[0] != '\0' ? rma : am, "tcp") == 0;
+    if (end->worker->index != 0) {
+        return; /* the same again */
+    }
     peer->self->host->log(peer->self->host->ctx, NIXL_LOG_INFO,
                           "bytes to and from agent \"%s\" go by %s, notifications by %s", peer->name,
                           __atomic_load_n(&peer->cma.state, __ATOMIC_RELAXED) == UCX_CMA_YES
@@ -664,12 +751,12 @@ nixl_status_t ucx_peer_transport(void *instance, void *handle, nixl_mem_t mem, c
         (void)snprintf(text, size, "cma");
         return NIXL_SUCCESS;
     }
-    ucx_worker_enter(self);
-    status = ucx_peer_endpoint(peer);
-    if (status == NIXL_SUCCESS && peer->ep != NULL) {
-        lanes(peer, rma, am, sizeof rma);
+    ucx_worker_enter(ucx_first_worker(self));
+    status = ucx_end_connect(&peer->ends[0]);
+    if (status == NIXL_SUCCESS && peer->ends[0].ep != NULL) {
+        lanes(&peer->ends[0], rma, am, sizeof rma);
     }
-    ucx_worker_leave(self);
+    ucx_worker_leave(ucx_first_worker(self));
     if (status == NIXL_SUCCESS) {
         (void)snprintf(text, size, "%s", rma[0] != '\0' ? rma : am);
     }

@@ -59,7 +59,7 @@ static struct head head_from_wire(const void *at) {
 
 static void on_answer_sent(void *request, ucs_status_t status, void *arg) {
     struct ucx_message *message = arg;
-    struct ucx_instance *self = message->self;
+    struct ucx_instance *self = message->worker->self;
 
     (void)status; /* who asked has gone: nobody waits */
     ucx_message_give_back(message);
@@ -128,7 +128,8 @@ static bool is_whole(const struct head *h, size_t len) {
 
 static ucs_status_t on_question(void *arg, const void *header, size_t header_len, void *data, size_t len,
                                 const ucp_am_recv_param_t *param) {
-    struct ucx_instance *self = arg;
+    struct ucx_worker *worker = arg;
+    struct ucx_instance *self = worker->self;
     const struct nixl_host *host = self->host;
     struct ucx_message *message;
     struct head h;
@@ -144,7 +145,7 @@ static ucs_status_t on_question(void *arg, const void *header, size_t header_len
         return UCS_OK;
     }
     answer_len = sizeof h + (h.kind == KIND_READ ? h.bytes : 0);
-    message = ucx_message_take(self, answer_len);
+    message = ucx_message_take(worker, answer_len);
     if (message == NULL) {
         host->log(host->ctx, NIXL_LOG_WARN, "no memory to answer a peer");
         return UCS_OK;
@@ -181,9 +182,8 @@ static struct ucx_op *asked_take(struct ucx_worker *worker, uint64_t cookie) {
     return NULL;
 }
 
-void ucx_ask_forget(struct ucx_instance *self, const struct ucx_peer *peer, const struct ucx_xfer *xfer,
-                    ucs_status_t status) {
-    struct ucx_worker *worker = &self->worker;
+void ucx_ask_forget(struct ucx_end *end, const struct ucx_xfer *xfer, ucs_status_t status) {
+    struct ucx_worker *worker = end->worker;
 
     for (size_t i = 0; i < UCX_ASKED; i++) {
         struct ucx_op **link = &worker->asked[i];
@@ -191,7 +191,7 @@ void ucx_ask_forget(struct ucx_instance *self, const struct ucx_peer *peer, cons
         while (*link != NULL) {
             struct ucx_op *op = *link;
 
-            if (op->xfer->peer == peer && (xfer == NULL || op->xfer == xfer)) {
+            if (op->xfer->end == end && (xfer == NULL || op->xfer == xfer)) {
                 *link = op->next;
                 ucx_op_finish(op, status);
             } else {
@@ -261,19 +261,21 @@ static void write_question(struct ucx_xfer *xfer, struct head h, uint8_t *out) {
 
 static void on_question_sent(void *request, ucs_status_t status, void *arg) {
     struct ucx_message *message = arg;
-    struct ucx_instance *self = message->self;
+    struct ucx_instance *self = message->worker->self;
 
     /* A failure is the endpoint's: its error handler ends the operations. */
     (void)status;
-    message->peer->pending--;
+    message->end->pending--;
     ucx_message_give_back(message);
     self->ucx->request_free(request);
 }
 
 bool ucx_ask(struct ucx_xfer *xfer, struct ucx_op *op) {
     struct ucx_instance *self = xfer->self;
+    struct ucx_worker *worker = xfer->worker;
+    struct ucx_end *end = xfer->end;
     const struct ucx_key *key = xfer->request->runs[xfer->place.run].remote_key;
-    struct head h = {.cookie = self->worker.next_cookie++,
+    struct head h = {.cookie = worker->next_cookie++,
                      .kind = xfer->request->op == NIXL_WRITE ? KIND_WRITE : KIND_READ,
                      .region_addr = key->addr,
                      .region_len = key->region_len};
@@ -288,7 +290,7 @@ bool ucx_ask(struct ucx_xfer *xfer, struct ucx_op *op) {
 
     measure(xfer, &h.count, &h.bytes);
     len = sizeof h + h.count * sizeof(struct row) + (h.kind == KIND_WRITE ? h.bytes : 0);
-    message = ucx_message_take(self, len);
+    message = ucx_message_take(worker, len);
     if (message == NULL) {
         ucx_op_finish(op, UCS_ERR_NO_MEMORY);
         return false;
@@ -296,22 +298,21 @@ bool ucx_ask(struct ucx_xfer *xfer, struct ucx_op *op) {
     op->bytes = h.bytes;
     op->cookie = h.cookie;
     message->bytes.len = len;
-    message->peer = xfer->peer;
+    message->end = end;
     write_question(xfer, h, message->bytes.data);
     xfer->queued += h.bytes;
-    slot = asked_slot(&self->worker, h.cookie);
+    slot = asked_slot(worker, h.cookie);
     op->next = *slot;
     *slot = op;
     param.user_data = message;
-    xfer->peer->pending++;
-    request =
-        self->ucx->am_send_nbx(xfer->peer->ep, UCX_AM_QUESTION, NULL, 0, message->bytes.data, len, &param);
+    end->pending++;
+    request = self->ucx->am_send_nbx(end->ep, UCX_AM_QUESTION, NULL, 0, message->bytes.data, len, &param);
     if (UCS_PTR_IS_PTR(request)) {
         return true;
     }
-    xfer->peer->pending--;
+    end->pending--;
     ucx_message_give_back(message);
-    if (UCS_PTR_IS_ERR(request) && asked_take(&self->worker, h.cookie) != NULL) {
+    if (UCS_PTR_IS_ERR(request) && asked_take(worker, h.cookie) != NULL) {
         ucx_op_finish(op, UCS_PTR_STATUS(request));
         return false;
     }
@@ -334,7 +335,8 @@ static void scatter(const struct ucx_op *op, const uint8_t *data) {
 
 static ucs_status_t on_answer(void *arg, const void *header, size_t header_len, void *data, size_t len,
                               const ucp_am_recv_param_t *param) {
-    struct ucx_instance *self = arg;
+    struct ucx_worker *worker = arg;
+    struct ucx_instance *self = worker->self;
     struct ucx_op *op;
     struct head h;
 
@@ -345,7 +347,7 @@ static ucs_status_t on_answer(void *arg, const void *header, size_t header_len, 
         return UCS_OK;
     }
     h = head_from_wire(data);
-    op = asked_take(&self->worker, h.cookie);
+    op = asked_take(worker, h.cookie);
     if (op == NULL) {
         return UCS_OK; /* its operation was ended meanwhile */
     }
@@ -362,8 +364,8 @@ static ucs_status_t on_answer(void *arg, const void *header, size_t header_len, 
     return UCS_OK;
 }
 
-nixl_status_t ucx_serve_listen(struct ucx_instance *self) {
-    nixl_status_t status = ucx_notif_handler(self, UCX_AM_QUESTION, on_question);
+nixl_status_t ucx_serve_listen(struct ucx_worker *worker) {
+    nixl_status_t status = ucx_notif_handler(worker, UCX_AM_QUESTION, on_question);
 
-    return status == NIXL_SUCCESS ? ucx_notif_handler(self, UCX_AM_ANSWER, on_answer) : status;
+    return status == NIXL_SUCCESS ? ucx_notif_handler(worker, UCX_AM_ANSWER, on_answer) : status;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the UCX backend share. One instance is one agent's: a UCX context, one worker, its peers.
+ * What the files of the UCX backend share. One instance is one agent's: a UCX context, its workers, its peers.
  *
  * Locks, in the order in which they nest:
  *   registry lock (copy.c)   the list of instances in this process
- *   worker.lock              every call of UCX that touches the worker, an endpoint or a remote key; the state of peers
- *                            and of requests in flight to other processes
+ *   worker.lock              every call of UCX that touches the worker, one of its endpoints or their remote keys; the state
+ *                            of those endpoints and of requests in flight on the worker. Never two workers' at once
+ *   peer.lock                a peer's failure and its words
  *   regions_lock             the table of regions
  *   copies.lock              the list of requests that are copied by ourselves: within this process, and by the kernel to others
  * UCX's context is told that it is shared (mt_workers_shared), so registering memory needs none of them.
@@ -64,6 +65,7 @@ struct ucx_options {
 };
 
 struct ucx_instance;
+struct ucx_worker;
 
 struct ucx_region {
     struct ucx_instance *self; /* whose memory; valid while is_open */
@@ -99,6 +101,23 @@ struct ucx_cma {
     uint64_t vouched_ns;
 };
 
+/* A peer as one worker has it. The worker's lock guards it. */
+struct ucx_end {
+    struct ucx_peer *peer;
+    struct ucx_worker *worker;
+    ucp_ep_h ep;     /* NULL: not made yet, or closed */
+    bool is_seen;    /* UCX has said that it failed */
+    bool is_queued;  /* in worker.failed */
+    bool is_closing; /* the agent has let go of the peer */
+    bool is_warm;
+    bool is_emulated;    /* UCX plays remote access over messages: reads, and with old versions writes */
+    bool has_lanes;      /* is_emulated is known */
+    uint32_t pending;    /* flushes and messages whose callback holds this struct */
+    uint64_t close_from; /* let go of after a failure: the worker's turn from which it may be closed */
+    uint64_t op_max;     /* bytes of one operation: as much as UCX takes in without working on it for long */
+    struct ucx_end *next;
+};
+
 struct ucx_peer {
     struct ucx_instance *self;
     char *name;
@@ -107,35 +126,33 @@ struct ucx_peer {
     size_t address_len;
     bool is_local;        /* an agent of this process: nothing goes through UCX */
     uint8_t local_id[16]; /* whose instance */
-
-    ucp_ep_h ep;
-    enum ucx_peer_state state; /* written under the worker lock, read anywhere */
-    ucs_status_t cause;
-    bool is_torn_down;  /* by ourselves, for a deadline: what it had in flight is CANCELED */
-    bool is_seen;       /* UCX has said that it failed */
-    bool is_reported;   /* the agent knows that it failed */
-    bool is_queued;     /* in worker.failed */
-    bool is_closing;    /* the agent has let go of it */
-    bool is_connecting; /* atomic: written under the worker's lock, read by anybody */
-    bool is_warm;
-    uint32_t pending;    /* flushes and messages whose callback holds this struct */
-    char words[384];     /* why it failed */
-    uint64_t close_from; /* let go of after a failure: the worker's turn from which it may be closed */
-    struct ucx_peer *next;
     bool takes_questions; /* its note offers them */
-    bool is_emulated;     /* UCX plays remote access over messages: reads, and with old versions writes */
-    bool has_lanes;       /* is_emulated is known */
     struct ucx_cma cma;
-    uint64_t op_max; /* bytes of one operation: as much as UCX takes in without working on it for long */
+
+    /* Its failure is one for all workers. The lock guards what follows; once `state` says so the words stay. */
+    struct lock lock;
+    enum ucx_peer_state state; /* atomic: read without the lock */
+    bool is_torn_down;         /* by ourselves, for a deadline: what it had in flight is CANCELED */
+    bool is_reported;          /* the agent knows that it failed */
+    bool is_closing;           /* the agent has let go of it */
+    char words[384];           /* why it failed */
+
+    bool is_connecting;    /* atomic: written under the first worker's lock, read by anybody */
+    uint32_t references;   /* atomic: the agent's, and one for each worker that still closes its end */
+    struct ucx_end ends[]; /* one for each worker */
 };
+
+static inline enum ucx_peer_state ucx_peer_is(const struct ucx_peer *peer) {
+    return __atomic_load_n(&peer->state, __ATOMIC_ACQUIRE);
+}
 
 struct ucx_key {
     struct ucx_peer *peer;
     void *bytes; /* zero-padded */
     size_t len;
     uint64_t addr, region_len; /* of the region, as its owner registered it */
-    ucp_rkey_h rkey;           /* NULL until the first request; written under the worker lock */
     struct ucx_region *region; /* of a peer in this process */
+    ucp_rkey_h rkeys[]; /* for each worker, NULL until its first request; written under the worker's lock */
 };
 
 /* A place in a request's list: the next byte is `offset` into block `block` (of those that ucx_run_span() counts). */
@@ -156,8 +173,8 @@ struct ucx_op {
 /* A message on its way out, from a free list. */
 struct ucx_message {
     struct ucx_message *next;
-    struct ucx_instance *self;
-    struct ucx_peer *peer; /* whose `pending` counts it; NULL for answers */
+    struct ucx_worker *worker;
+    struct ucx_end *end;   /* whose `pending` counts it; NULL for answers */
     struct ucx_xfer *xfer; /* whose notification it is, or NULL */
     struct bytes bytes;
 };
@@ -175,6 +192,8 @@ struct ucx_xfer {
     struct ucx_instance *self;
     struct nixl_request *request;
     struct ucx_peer *peer; /* NULL: this agent */
+    struct ucx_end *end;   /* of the peer, where UCX moves the bytes; and its worker */
+    struct ucx_worker *worker;
     struct ucx_xfer *next; /* in worker.ready or copies */
     bool is_copy;          /* by ourselves: within this process, or by_cma. Atomic where a cancel may look */
     bool by_cma;
@@ -199,15 +218,17 @@ struct ucx_xfer_queue {
 };
 
 struct ucx_worker {
+    struct ucx_instance *self;
+    unsigned index;
     struct lock lock;
     uint32_t wanted; /* threads that wait for the lock: progress makes way */
     ucp_worker_h handle;
     int event_fd;
     struct ucx_xfer_queue ready; /* requests that can go on */
-    struct ucx_peer *failed;     /* endpoints whose failure is to be handled outside UCX's callbacks */
-    struct ucx_peer *closing;    /* peers the agent let go of, being flushed */
+    struct ucx_end *failed;      /* whose failure is to be handled outside UCX's callbacks */
+    struct ucx_end *closing;     /* of peers the agent let go of, being flushed */
     uint64_t turns;              /* calls of ucp_worker_progress() */
-    bool is_closing_soon;        /* some peer of `closing` only waits for turns */
+    bool is_closing_soon;        /* some end of `closing` only waits for turns */
     struct ucx_op *ops;          /* free */
     void *op_slabs;
     struct ucx_op *asked[UCX_ASKED]; /* by cookie */
@@ -229,7 +250,9 @@ struct ucx_instance {
     uint32_t generation; /* fork_generation() at open */
     ucp_context_h context;
     bool has_device_memory; /* UCX knows memory kinds besides the host's */
-    struct ucx_worker worker;
+    /* The first one is the agent's address: what others send comes to it, and every notification leaves by it. */
+    struct ucx_worker *workers;
+    unsigned worker_count;
     struct ucx_copies copies;
 
     struct lock regions_lock;
@@ -262,18 +285,21 @@ void ucx_config_environment(const struct ucx_library *library, const char *tls);
 void ucx_config_environment_restore(void);
 
 /* worker.c */
-nixl_status_t ucx_worker_open(struct ucx_instance *self);
-void ucx_worker_close(struct ucx_instance *self);
+nixl_status_t ucx_workers_open(struct ucx_instance *self);
+void ucx_workers_close(struct ucx_instance *self);
 /* Take and give back the worker's lock outside progress. */
-void ucx_worker_enter(struct ucx_instance *self);
-void ucx_worker_leave(struct ucx_instance *self);
+void ucx_worker_enter(struct ucx_worker *worker);
+void ucx_worker_leave(struct ucx_worker *worker);
 /* Lock held, outside UCX's callbacks: lets requests go on that can, handles failed and closing peers. Returns how many
  * it served. */
-unsigned ucx_worker_settle(struct ucx_instance *self);
-void ucx_worker_ready(struct ucx_instance *self, struct ucx_xfer *xfer);
-void ucx_worker_unready(struct ucx_instance *self, struct ucx_xfer *xfer);
+unsigned ucx_worker_settle(struct ucx_worker *worker);
+void ucx_worker_ready(struct ucx_worker *worker, struct ucx_xfer *xfer);
+void ucx_worker_unready(struct ucx_worker *worker, struct ucx_xfer *xfer);
 unsigned ucx_progress(void *self);
 nixl_status_t ucx_arm(void *self);
+static inline struct ucx_worker *ucx_first_worker(const struct ucx_instance *self) {
+    return &self->workers[0];
+}
 /* Inherited through fork: nothing of UCX may be touched any more. */
 static inline bool ucx_is_inherited(const struct ucx_instance *self) {
     return self->generation != fork_generation();
@@ -287,8 +313,8 @@ nixl_status_t ucx_region_key(void *self, void *region, const void **key, size_t 
 nixl_status_t ucx_key_open(void *self, void *peer, nixl_mem_t mem, const struct nixl_desc *desc,
                            const void *bytes, size_t len, void **key);
 void ucx_key_close(void *self, void *peer, void *key);
-/* Worker lock held, endpoint there: makes the key usable. */
-nixl_status_t ucx_key_unpack(struct ucx_instance *self, struct ucx_key *key);
+/* Worker lock held, endpoint there: makes the key usable on its worker. */
+nixl_status_t ucx_key_unpack(struct ucx_end *end, struct ucx_key *key);
 /* A counted reference to an open region with these bounds, or NULL. */
 struct ucx_region *ucx_region_find(struct ucx_instance *owner, uint64_t addr, uint64_t len);
 void ucx_region_release(struct ucx_region *region);
@@ -308,44 +334,45 @@ nixl_status_t ucx_peer_connect(void *self, void *peer);
 nixl_status_t ucx_peer_state(void *self, void *peer);
 nixl_status_t ucx_peer_transport(void *self, void *peer, nixl_mem_t mem, char *text, size_t size);
 /* Worker lock held. The endpoint, made at its first use; fails in words. */
-nixl_status_t ucx_peer_endpoint(struct ucx_peer *peer);
-/* Worker lock held, outside callbacks: tears the connection down. */
+nixl_status_t ucx_end_connect(struct ucx_end *end);
+/* No lock held: tears the connection down on all workers. */
 void ucx_peer_tear_down(struct ucx_peer *peer, const char *why);
 /* Worker lock held, outside callbacks: what the error handler left to do. */
-void ucx_peer_handle_failure(struct ucx_peer *peer);
-/* Worker lock held, outside callbacks: true when a closing peer is gone (and freed). `force`: do not wait. */
-bool ucx_peer_finish_close(struct ucx_peer *peer, bool force);
-/* Worker lock held, outside callbacks: it is known to be gone, and why. */
+void ucx_end_handle_failure(struct ucx_end *end);
+/* Worker lock held, outside callbacks: true when the closing end is gone (and perhaps its peer freed). `force`: do not wait. */
+bool ucx_end_finish_close(struct ucx_end *end, bool force);
+/* No worker's lock held: it is known to be gone, and why. */
 void ucx_peer_lost(struct ucx_peer *peer, const char *why);
 nixl_status_t ucx_fail_peer(struct ucx_peer *peer);
 /* Worker lock held, endpoint there: starts connecting, so that the peer's death is noticed and the first notification is fast
  * although no byte goes by UCX. */
-void ucx_peer_warm(struct ucx_peer *peer);
+void ucx_end_warm(struct ucx_end *end);
 /* Worker lock held, endpoint there: learns once whether UCX emulates remote access to the peer. */
-void ucx_peer_look_at_lanes(struct ucx_peer *peer);
-/* Worker lock held. Whether an endpoint to our own address can be made: whether the transports that are left suffice. */
+void ucx_end_look_at_lanes(struct ucx_end *end);
+/* First worker's lock held. Whether an endpoint to our own address can be made: whether the transports that are left
+ * suffice. */
 nixl_status_t ucx_peer_probe(struct ucx_instance *self);
 void ucx_note_make(struct ucx_instance *self);
 
 /* notif.c */
-nixl_status_t ucx_notif_listen(struct ucx_instance *self);
+nixl_status_t ucx_notif_listen(struct ucx_worker *worker);
 nixl_status_t ucx_notify(void *self, void *peer, const void *msg, size_t len);
-/* Worker lock held, endpoint there. Gives a notification to UCX; the bytes are copied. With a request: IN_PROG, and
+/* First worker's lock held, endpoint there. Gives a notification to UCX; the bytes are copied. With a request: IN_PROG, and
  * ucx_xfer_notified() later, when it could not leave at once. */
 nixl_status_t ucx_notif_send(struct ucx_peer *peer, const void *msg, size_t len, struct ucx_xfer *xfer);
 
 /* A message with room for `len` bytes, NULL without memory; and back. Worker lock held. */
-struct ucx_message *ucx_message_take(struct ucx_instance *self, size_t len);
+struct ucx_message *ucx_message_take(struct ucx_worker *worker, size_t len);
 void ucx_message_give_back(struct ucx_message *message);
-nixl_status_t ucx_notif_handler(struct ucx_instance *self, unsigned id, ucp_am_recv_callback_t handler);
+/* `handler` gets the worker. */
+nixl_status_t ucx_notif_handler(struct ucx_worker *worker, unsigned id, ucp_am_recv_callback_t handler);
 
 /* serve.c: reads and writes by messages. Worker lock held. */
-nixl_status_t ucx_serve_listen(struct ucx_instance *self);
+nixl_status_t ucx_serve_listen(struct ucx_worker *worker);
 /* Asks for the next piece of a request; `op` is counted already. False: it has failed at once and is finished. */
 bool ucx_ask(struct ucx_xfer *xfer, struct ucx_op *op);
-/* Ends what a peer, or one request to it, still waits for. */
-void ucx_ask_forget(struct ucx_instance *self, const struct ucx_peer *peer, const struct ucx_xfer *xfer,
-                    ucs_status_t status);
+/* Ends what an end, or one request on it, still waits for. */
+void ucx_ask_forget(struct ucx_end *end, const struct ucx_xfer *xfer, ucs_status_t status);
 
 /* xfer.c */
 /* An operation is over: counts, and gives the record back. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One worker and the lock around it. Whoever polls makes progress if the lock is free at once; whoever posts waits for it, and
+ * The workers and the lock around each. Whoever polls makes progress if the lock is free at once; whoever posts waits for it, and
  * progress makes way. UCX's callbacks only note what happened: requests go on, endpoints are closed and the agent is told
  * outside of them, in ucx_worker_settle().
  */
@@ -21,10 +21,8 @@ nixl_status_t ucx_fail_inherited(const struct ucx_instance *self) {
         "or exec)");
 }
 
-void ucx_worker_enter(struct ucx_instance *self) {
-    struct ucx_worker *worker = &self->worker;
-
-    ucx_inside_enter(self->host);
+void ucx_worker_enter(struct ucx_worker *worker) {
+    ucx_inside_enter(worker->self->host);
     if (lock_try(&worker->lock)) {
         return;
     }
@@ -34,13 +32,13 @@ void ucx_worker_enter(struct ucx_instance *self) {
     __atomic_fetch_sub(&worker->wanted, 1, __ATOMIC_RELAXED);
 }
 
-void ucx_worker_leave(struct ucx_instance *self) {
-    lock_drop(&self->worker.lock);
+void ucx_worker_leave(struct ucx_worker *worker) {
+    lock_drop(&worker->lock);
     ucx_inside_leave();
 }
 
-void ucx_worker_ready(struct ucx_instance *self, struct ucx_xfer *xfer) {
-    struct ucx_xfer_queue *ready = &self->worker.ready;
+void ucx_worker_ready(struct ucx_worker *worker, struct ucx_xfer *xfer) {
+    struct ucx_xfer_queue *ready = &worker->ready;
 
     if (xfer->is_queued) {
         return;
@@ -55,8 +53,8 @@ void ucx_worker_ready(struct ucx_instance *self, struct ucx_xfer *xfer) {
     ready->tail = xfer;
 }
 
-void ucx_worker_unready(struct ucx_instance *self, struct ucx_xfer *xfer) {
-    struct ucx_xfer_queue *ready = &self->worker.ready;
+void ucx_worker_unready(struct ucx_worker *worker, struct ucx_xfer *xfer) {
+    struct ucx_xfer_queue *ready = &worker->ready;
     struct ucx_xfer *before = NULL;
 
     if (__builtin_expect(!xfer->is_queued, 1)) {
@@ -91,32 +89,31 @@ static struct ucx_xfer *ready_take(struct ucx_xfer_queue *ready) {
 
 static void settle_failed(struct ucx_worker *worker) {
     while (worker->failed != NULL) {
-        struct ucx_peer *peer = worker->failed;
+        struct ucx_end *end = worker->failed;
 
-        worker->failed = peer->next;
-        peer->next = NULL;
-        peer->is_queued = false;
-        ucx_peer_handle_failure(peer);
+        worker->failed = end->next;
+        end->next = NULL;
+        end->is_queued = false;
+        ucx_end_handle_failure(end);
     }
 }
 
 static void settle_closing(struct ucx_worker *worker, bool force) {
-    struct ucx_peer **link = &worker->closing;
+    struct ucx_end **link = &worker->closing;
 
     worker->is_closing_soon = false;
     while (*link != NULL) {
-        struct ucx_peer *peer = *link, *next = peer->next;
+        struct ucx_end *end = *link, *next = end->next;
 
-        if (ucx_peer_finish_close(peer, force)) {
+        if (ucx_end_finish_close(end, force)) {
             *link = next;
         } else {
-            link = &peer->next;
+            link = &end->next;
         }
     }
 }
 
-unsigned ucx_worker_settle(struct ucx_instance *self) {
-    struct ucx_worker *worker = &self->worker;
+unsigned ucx_worker_settle(struct ucx_worker *worker) {
     uint64_t turn_end = 0;
     unsigned served = 0;
     struct ucx_xfer *last;
@@ -145,9 +142,34 @@ static bool has_work(const struct ucx_worker *worker) {
     return worker->ready.head != NULL || worker->failed != NULL || worker->is_closing_soon;
 }
 
+/* One turn of a worker whose lock nobody wants. */
+static unsigned worker_turn(struct ucx_worker *worker) {
+    const struct ucx_instance *self = worker->self;
+    unsigned events = 0;
+
+    if (__atomic_load_n(&worker->wanted, __ATOMIC_RELAXED) != 0 || !lock_try(&worker->lock)) {
+        return 0;
+    }
+    ucx_inside_enter(self->host);
+    for (int round = 0; round < PROGRESS_ROUNDS; round++) {
+        unsigned seen = self->ucx->worker_progress(worker->handle), served = 0;
+
+        worker->turns++;
+        if (has_work(worker) || worker->closing != NULL) {
+            served = ucx_worker_settle(worker);
+        }
+        events += seen + served;
+        /* A request that went on may have ended: whoever waits for it should not wait for another round. */
+        if (seen == 0 || served != 0 || __atomic_load_n(&worker->wanted, __ATOMIC_RELAXED) != 0) {
+            break;
+        }
+    }
+    ucx_worker_leave(worker);
+    return events;
+}
+
 unsigned ucx_progress(void *instance) {
     struct ucx_instance *self = instance;
-    struct ucx_worker *worker = &self->worker;
     unsigned events = 0;
 
     if (ucx_is_inherited(self)) {
@@ -156,30 +178,22 @@ unsigned ucx_progress(void *instance) {
     if (ucx_copy_is_active(self)) {
         events = ucx_copy_progress(self);
     }
-    if (__atomic_load_n(&worker->wanted, __ATOMIC_RELAXED) != 0 || !lock_try(&worker->lock)) {
-        return events;
-    }
-    ucx_inside_enter(self->host);
-    for (int round = 0; round < PROGRESS_ROUNDS; round++) {
-        unsigned seen = self->ucx->worker_progress(worker->handle), served = 0;
+    return events + worker_turn(ucx_first_worker(self));
+}
 
-        worker->turns++;
-        if (has_work(worker) || worker->closing != NULL) {
-            served = ucx_worker_settle(self);
-        }
-        events += seen + served;
-        /* A request that went on may have ended: whoever waits for it should not wait for another round. */
-        if (seen == 0 || served != 0 || __atomic_load_n(&worker->wanted, __ATOMIC_RELAXED) != 0) {
-            break;
-        }
+static nixl_status_t worker_arm(struct ucx_worker *worker) {
+    ucs_status_t status = UCS_ERR_BUSY;
+
+    ucx_worker_enter(worker);
+    if (!has_work(worker)) {
+        status = worker->self->ucx->worker_arm(worker->handle);
     }
-    ucx_worker_leave(self);
-    return events;
+    ucx_worker_leave(worker);
+    return status == UCS_OK ? NIXL_SUCCESS : NIXL_IN_PROG;
 }
 
 nixl_status_t ucx_arm(void *instance) {
     struct ucx_instance *self = instance;
-    ucs_status_t status = UCS_ERR_BUSY;
 
     if (ucx_is_inherited(self)) {
         return NIXL_ERR_NOT_ALLOWED;
@@ -187,77 +201,101 @@ nixl_status_t ucx_arm(void *instance) {
     if (ucx_copy_is_active(self)) {
         return NIXL_IN_PROG;
     }
-    ucx_worker_enter(self);
-    if (!has_work(&self->worker)) {
-        status = self->ucx->worker_arm(self->worker.handle);
-    }
-    ucx_worker_leave(self);
-    return status == UCS_OK ? NIXL_SUCCESS : NIXL_IN_PROG;
+    return worker_arm(ucx_first_worker(self));
 }
 
-static nixl_status_t worker_address(struct ucx_instance *self) {
-    ucp_worker_attr_t attr = {.field_mask =
-                                  UCP_WORKER_ATTR_FIELD_ADDRESS | UCP_WORKER_ATTR_FIELD_THREAD_MODE};
-    const struct nixl_host *host = self->host;
-    char words[512];
-    ucs_status_t status = self->ucx->worker_query(self->worker.handle, &attr);
+/* ---- open and close ---- */
 
-    if (status != UCS_OK) {
-        return host->fail(host->ctx, NIXL_ERR_BACKEND, "the worker's address cannot be had: %s",
-                          ucx_words(self->library, status, words, sizeof words));
-    }
-    if (attr.thread_mode < UCS_THREAD_MODE_SERIALIZED) {
-        self->ucx->worker_release_address(self->worker.handle, attr.address);
-        return host->fail(host->ctx, NIXL_ERR_NOT_SUPPORTED,
-                          "UCX %s (%s) gives no worker that several threads may use in turn",
-                          self->library->version_text, self->library->path);
-    }
-    self->address = ucx_padded_copy(attr.address, attr.address_length);
-    self->address_len = attr.address_length;
-    self->ucx->worker_release_address(self->worker.handle, attr.address);
-    return self->address != NULL ? NIXL_SUCCESS : host->fail(host->ctx, NIXL_ERR_BACKEND, "no memory");
-}
-
-nixl_status_t ucx_worker_open(struct ucx_instance *self) {
+static nixl_status_t worker_open(struct ucx_worker *worker) {
     ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                   .thread_mode = UCS_THREAD_MODE_SERIALIZED};
+    struct ucx_instance *self = worker->self;
     const struct nixl_host *host = self->host;
     char words[512];
-    ucs_status_t status = self->ucx->worker_create(self->context, &params, &self->worker.handle);
+    nixl_status_t result;
+    ucs_status_t status = self->ucx->worker_create(self->context, &params, &worker->handle);
 
     if (status != UCS_OK) {
-        self->worker.handle = NULL;
+        worker->handle = NULL;
         return host->fail(host->ctx, NIXL_ERR_BACKEND, "no UCX worker can be made: %s",
                           ucx_words(self->library, status, words, sizeof words));
     }
-    status = self->ucx->worker_get_efd(self->worker.handle, &self->worker.event_fd);
+    status = self->ucx->worker_get_efd(worker->handle, &worker->event_fd);
     if (status != UCS_OK) {
         return host->fail(host->ctx, NIXL_ERR_NOT_SUPPORTED,
                           "the transports that UCX was left with%s%s have no event descriptor: %s",
                           self->tls[0] != '\0' ? " by UCX_TLS=" : "", self->tls,
                           ucx_words(self->library, status, words, sizeof words));
     }
-    return worker_address(self);
+    result = ucx_notif_listen(worker);
+    return result == NIXL_SUCCESS ? ucx_serve_listen(worker) : result;
 }
 
-void ucx_worker_close(struct ucx_instance *self) {
-    struct ucx_worker *worker = &self->worker;
+/* The agent's address is the first worker's. */
+static nixl_status_t worker_address(struct ucx_instance *self) {
+    ucp_worker_attr_t attr = {.field_mask =
+                                  UCP_WORKER_ATTR_FIELD_ADDRESS | UCP_WORKER_ATTR_FIELD_THREAD_MODE};
+    const struct nixl_host *host = self->host;
+    ucp_worker_h handle = ucx_first_worker(self)->handle;
+    char words[512];
+    ucs_status_t status = self->ucx->worker_query(handle, &attr);
+
+    if (status != UCS_OK) {
+        return host->fail(host->ctx, NIXL_ERR_BACKEND, "the worker's address cannot be had: %s",
+                          ucx_words(self->library, status, words, sizeof words));
+    }
+    if (attr.thread_mode < UCS_THREAD_MODE_SERIALIZED) {
+        self->ucx->worker_release_address(handle, attr.address);
+        return host->fail(host->ctx, NIXL_ERR_NOT_SUPPORTED,
+                          "UCX %s (%s) gives no worker that several threads may use in turn",
+                          self->library->version_text, self->library->path);
+    }
+    self->address = ucx_padded_copy(attr.address, attr.address_length);
+    self->address_len = attr.address_length;
+    self->ucx->worker_release_address(handle, attr.address);
+    return self->address != NULL ? NIXL_SUCCESS : host->fail(host->ctx, NIXL_ERR_BACKEND, "no memory");
+}
+
+nixl_status_t ucx_workers_open(struct ucx_instance *self) {
+    nixl_status_t status;
+
+    self->workers = calloc(1, sizeof *self->workers);
+    if (self->workers == NULL) {
+        return self->host->fail(self->host->ctx, NIXL_ERR_BACKEND, "no memory");
+    }
+    self->worker_count = 1;
+    for (unsigned i = 0; i < self->worker_count; i++) {
+        self->workers[i].self = self;
+        self->workers[i].index = i;
+        self->workers[i].event_fd = -1;
+    }
+    status = worker_open(ucx_first_worker(self));
+    return status == NIXL_SUCCESS ? worker_address(self) : status;
+}
+
+/* Ends what is still being sent, and the worker. */
+static void worker_end(struct ucx_worker *worker) {
+    const struct ucx_instance *self = worker->self;
     uint64_t end = clock_now_ns() + CLOSE_WAIT_NS;
 
-    if (worker->handle != NULL && !ucx_is_inherited(self)) {
-        ucx_worker_enter(self);
-        while (worker->closing != NULL && clock_now_ns() < end) {
-            self->ucx->worker_progress(worker->handle);
-            worker->turns++;
-            (void)ucx_worker_settle(self);
-        }
+    ucx_worker_enter(worker);
+    while (worker->closing != NULL && clock_now_ns() < end) {
+        self->ucx->worker_progress(worker->handle);
+        worker->turns++;
+        (void)ucx_worker_settle(worker);
+    }
+    settle_closing(worker, true);
+    for (int i = 0; i < 1000 && worker->closing != NULL; i++) {
+        self->ucx->worker_progress(worker->handle);
         settle_closing(worker, true);
-        for (int i = 0; i < 1000 && worker->closing != NULL; i++) {
-            self->ucx->worker_progress(worker->handle);
-            settle_closing(worker, true);
-        }
-        ucx_worker_leave(self);
-        self->ucx->worker_destroy(worker->handle);
+    }
+    ucx_worker_leave(worker);
+    self->ucx->worker_destroy(worker->handle);
+}
+
+static void worker_close(struct ucx_worker *worker) {
+    if (worker->handle != NULL && !ucx_is_inherited(worker->self)) {
+        worker_end(worker);
     }
     while (worker->messages != NULL) {
         struct ucx_message *message = worker->messages;
@@ -272,5 +310,12 @@ void ucx_worker_close(struct ucx_instance *self) {
         memcpy(&worker->op_slabs, slab, sizeof worker->op_slabs);
         free(slab);
     }
+}
+
+void ucx_workers_close(struct ucx_instance *self) {
+    for (unsigned i = 0; i < self->worker_count; i++) {
+        worker_close(&self->workers[i]);
+    }
+    free(self->workers);
     free(self->address);
 }

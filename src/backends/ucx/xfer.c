@@ -65,7 +65,7 @@ static uint64_t block_of(const struct ucx_xfer *xfer, const struct ucx_place *pl
 
 void ucx_op_finish(struct ucx_op *op, ucs_status_t status) {
     struct ucx_xfer *xfer = op->xfer;
-    struct ucx_worker *worker = &xfer->self->worker;
+    struct ucx_worker *worker = xfer->worker;
     bool is_flush = op->place.run == NIXL_NO_INDEX;
 
     xfer->ops--;
@@ -78,7 +78,7 @@ void ucx_op_finish(struct ucx_op *op, ucs_status_t status) {
     op->next = worker->ops;
     worker->ops = op;
     if (xfer->ops == 0 || !is_issued(xfer)) {
-        ucx_worker_ready(xfer->self, xfer);
+        ucx_worker_ready(worker, xfer);
     }
 }
 
@@ -93,7 +93,7 @@ static void on_op_done(void *request, ucs_status_t status, void *arg) {
 
 /* A record off the free list, counted as in flight; NULL (noted as a failure) without memory. */
 static struct ucx_op *op_take(struct ucx_xfer *xfer, struct ucx_place place, uint64_t bytes) {
-    struct ucx_worker *worker = &xfer->self->worker;
+    struct ucx_worker *worker = xfer->worker;
     struct ucx_op *op;
 
     if (worker->ops == NULL && !ops_grow(worker)) {
@@ -125,7 +125,7 @@ static bool issue_one(struct ucx_xfer *xfer, const struct nixl_run *run, uint64_
     struct ucx_op *op = op_take(xfer, xfer->place, len);
     uint64_t local = run->local + xfer->place.block * run->local_stride + xfer->place.offset;
     uint64_t remote = run->remote + xfer->place.block * run->remote_stride + xfer->place.offset;
-    ucp_rkey_h rkey = ((const struct ucx_key *)run->remote_key)->rkey;
+    ucp_rkey_h rkey = ((const struct ucx_key *)run->remote_key)->rkeys[xfer->worker->index];
     ucs_status_ptr_t request;
 
     if (op == NULL) {
@@ -134,10 +134,9 @@ static bool issue_one(struct ucx_xfer *xfer, const struct nixl_run *run, uint64_
     param->user_data = op;
     param->memh = ((const struct ucx_region *)run->local_key)->memh;
     if (xfer->request->op == NIXL_WRITE) {
-        request =
-            self->ucx->put_nbx(xfer->peer->ep, (const void *)(uintptr_t)local, len, remote, rkey, param);
+        request = self->ucx->put_nbx(xfer->end->ep, (const void *)(uintptr_t)local, len, remote, rkey, param);
     } else {
-        request = self->ucx->get_nbx(xfer->peer->ep, (void *)(uintptr_t)local, len, remote, rkey, param);
+        request = self->ucx->get_nbx(xfer->end->ep, (void *)(uintptr_t)local, len, remote, rkey, param);
     }
     if (UCS_PTR_IS_PTR(request)) {
         return true;
@@ -145,8 +144,8 @@ static bool issue_one(struct ucx_xfer *xfer, const struct nixl_run *run, uint64_
     /* Not by ucx_op_finish(): who issues goes on by itself. */
     xfer->ops--;
     xfer->queued -= len;
-    op->next = self->worker.ops;
-    self->worker.ops = op;
+    op->next = xfer->worker->ops;
+    xfer->worker->ops = op;
     if (UCS_PTR_IS_ERR(request)) {
         note_failure(xfer, UCS_PTR_STATUS(request), op->place.run, block_of(xfer, &op->place));
         return false;
@@ -166,11 +165,11 @@ static bool turn_is_over(uint64_t *turn_end) {
 }
 
 /* Some transports copy within the call (tcp: into the socket). There operations become smaller, so that a post stays short. */
-static void adapt_op_max(struct ucx_peer *peer, uint64_t len, uint64_t took_ns) {
-    if (took_ns > OP_SLOW_NS && peer->op_max > UCX_OP_MIN && len >= peer->op_max / 2) {
-        peer->op_max /= 2;
-    } else if (took_ns < OP_FAST_NS && peer->op_max < UCX_OP_MAX && len == peer->op_max) {
-        peer->op_max *= 2;
+static void adapt_op_max(struct ucx_end *end, uint64_t len, uint64_t took_ns) {
+    if (took_ns > OP_SLOW_NS && end->op_max > UCX_OP_MIN && len >= end->op_max / 2) {
+        end->op_max /= 2;
+    } else if (took_ns < OP_FAST_NS && end->op_max < UCX_OP_MAX && len == end->op_max) {
+        end->op_max *= 2;
     }
 }
 
@@ -178,9 +177,9 @@ static void adapt_op_max(struct ucx_peer *peer, uint64_t len, uint64_t took_ns) 
 static bool issue_next(struct ucx_xfer *xfer, ucp_request_param_t *param, uint64_t *issued) {
     const struct nixl_run *run = &xfer->request->runs[xfer->place.run];
     struct ucx_span span = ucx_run_span(run, xfer->request->flags);
-    struct ucx_peer *peer = xfer->peer;
+    struct ucx_end *end = xfer->end;
     uint64_t left = span.len - xfer->place.offset;
-    uint64_t len = left < peer->op_max ? left : peer->op_max;
+    uint64_t len = left < end->op_max ? left : end->op_max;
     bool is_large = len >= UCX_OP_MIN;
     uint64_t start = is_large ? clock_now_ns() : 0;
 
@@ -188,7 +187,7 @@ static bool issue_next(struct ucx_xfer *xfer, ucp_request_param_t *param, uint64
         return false;
     }
     if (is_large) {
-        adapt_op_max(peer, len, clock_now_ns() - start);
+        adapt_op_max(end, len, clock_now_ns() - start);
     }
     *issued = len;
     xfer->place.offset += len;
@@ -220,7 +219,7 @@ static enum step issue(struct ucx_xfer *xfer, uint64_t *turn_end) {
         return STEP_TURN_OVER;
     }
     while (!is_issued(xfer) && !xfer->is_stopping && xfer->status == UCS_OK &&
-           xfer->peer->state == UCX_PEER_OPEN) {
+           ucx_peer_is(xfer->peer) == UCX_PEER_OPEN) {
         uint64_t issued = 0;
 
         if (xfer->ops >= (xfer->asks ? UCX_ASK_OPS : UCX_QUEUE_OPS) ||
@@ -244,7 +243,7 @@ static enum step issue(struct ucx_xfer *xfer, uint64_t *turn_end) {
 
 /* Whether everything was issued and has succeeded so far. */
 static bool is_good(const struct ucx_xfer *xfer) {
-    return xfer->status == UCS_OK && is_issued(xfer) && xfer->peer->state == UCX_PEER_OPEN;
+    return xfer->status == UCS_OK && is_issued(xfer) && ucx_peer_is(xfer->peer) == UCX_PEER_OPEN;
 }
 
 static void start_flush(struct ucx_xfer *xfer) {
@@ -259,13 +258,13 @@ static void start_flush(struct ucx_xfer *xfer) {
     if (op == NULL) {
         return;
     }
-    request = self->ucx->ep_flush_nbx(xfer->peer->ep, &param);
+    request = self->ucx->ep_flush_nbx(xfer->end->ep, &param);
     if (UCS_PTR_IS_PTR(request)) {
         return;
     }
     xfer->ops--;
-    op->next = self->worker.ops;
-    self->worker.ops = op;
+    op->next = xfer->worker->ops;
+    xfer->worker->ops = op;
     if (UCS_PTR_IS_ERR(request)) {
         note_failure(xfer, UCS_PTR_STATUS(request), NIXL_NO_INDEX, 0);
     }
@@ -293,7 +292,7 @@ void ucx_xfer_notified(struct ucx_xfer *xfer, ucs_status_t status) {
     if (status != UCS_OK) {
         note_failure(xfer, status, NIXL_NO_INDEX, 0);
     }
-    ucx_worker_ready(xfer->self, xfer);
+    ucx_worker_ready(xfer->worker, xfer);
 }
 
 /* Lets a request go on as far as it can. Worker lock held, outside callbacks. */
@@ -333,7 +332,7 @@ static nixl_status_t verdict(const struct ucx_xfer *xfer, struct nixl_failure *f
         failure->run = xfer->failed_run;
         failure->block = xfer->failed_block;
     }
-    if (peer->state == UCX_PEER_FAILED) {
+    if (ucx_peer_is(peer) == UCX_PEER_FAILED) {
         failure->status = peer->is_torn_down ? NIXL_ERR_CANCELED : NIXL_ERR_REMOTE_DISCONNECT;
         failure->text = peer->words;
     } else if (xfer->is_stopping && xfer->status == UCS_ERR_CANCELED) {
@@ -364,7 +363,7 @@ static nixl_status_t end(struct ucx_xfer *xfer, struct nixl_failure *failure, ch
 
     xfer->phase = UCX_IDLE;
     /* The agent may free or repost it from now on. */
-    ucx_worker_unready(xfer->self, xfer);
+    ucx_worker_unready(xfer->worker, xfer);
     return status;
 }
 
@@ -378,7 +377,7 @@ void ucx_xfer_go_on(struct ucx_xfer *xfer, uint64_t *turn_end) {
     case STEP_WAIT:
         return;
     case STEP_TURN_OVER:
-        ucx_worker_ready(xfer->self, xfer);
+        ucx_worker_ready(xfer->worker, xfer);
         return;
     case STEP_ENDED:
         break;
@@ -397,7 +396,7 @@ static bool is_device(nixl_mem_t mem) {
 static bool should_ask(const struct ucx_xfer *xfer) {
     const struct nixl_request *request = xfer->request;
 
-    if (!xfer->peer->takes_questions || !xfer->peer->is_emulated || is_device(request->local_mem) ||
+    if (!xfer->peer->takes_questions || !xfer->end->is_emulated || is_device(request->local_mem) ||
         is_device(request->remote_mem)) {
         return false;
     }
@@ -408,16 +407,16 @@ static bool should_ask(const struct ucx_xfer *xfer) {
 /* Worker lock held: the endpoint and every remote key. */
 static nixl_status_t make_ready(struct ucx_xfer *xfer) {
     const struct nixl_request *request = xfer->request;
-    nixl_status_t status = ucx_peer_endpoint(xfer->peer);
+    nixl_status_t status = ucx_end_connect(xfer->end);
 
     for (size_t i = 0; i < request->run_count && status == NIXL_SUCCESS && !xfer->has_keys; i++) {
-        status = ucx_key_unpack(xfer->self, request->runs[i].remote_key);
+        status = ucx_key_unpack(xfer->end, request->runs[i].remote_key);
     }
     if (status == NIXL_SUCCESS && !xfer->has_keys) {
         if (xfer->by_cma) {
-            ucx_peer_warm(xfer->peer);
+            ucx_end_warm(xfer->end);
         }
-        ucx_peer_look_at_lanes(xfer->peer);
+        ucx_end_look_at_lanes(xfer->end);
         xfer->asks = should_ask(xfer);
         xfer->has_keys = true;
     }
@@ -448,16 +447,18 @@ nixl_status_t ucx_request_open(void *instance, struct nixl_request *request) {
     if (request->block_count > 1 || request->total_bytes > UCX_OP_MIN) {
         xfer->flags = UCP_OP_ATTR_FLAG_MULTI_SEND;
     }
-    ucx_worker_enter(self);
+    xfer->worker = ucx_first_worker(self);
+    xfer->end = &xfer->peer->ends[xfer->worker->index];
+    ucx_worker_enter(xfer->worker);
     /* A peer that failed is the post's to tell. */
-    if (xfer->peer->state != UCX_PEER_FAILED) {
+    if (ucx_peer_is(xfer->peer) != UCX_PEER_FAILED) {
         status = make_ready(xfer);
     }
     if (status == NIXL_ERR_REMOTE_DISCONNECT) {
         status = NIXL_SUCCESS;
     }
-    (void)ucx_worker_settle(self);
-    ucx_worker_leave(self);
+    (void)ucx_worker_settle(xfer->worker);
+    ucx_worker_leave(xfer->worker);
     if (self->host->progress_thread) {
         self->host->wake(self->host->ctx);
     }
@@ -496,6 +497,7 @@ nixl_status_t ucx_post(void *instance, struct nixl_request *request) {
     struct ucx_instance *self = instance;
     struct ucx_xfer *xfer = request->state;
     struct nixl_failure failure = NIXL_FAILURE_INIT;
+    struct ucx_worker *worker;
     uint64_t turn_end = 0;
     nixl_status_t status;
     char text[256];
@@ -511,25 +513,26 @@ nixl_status_t ucx_post(void *instance, struct nixl_request *request) {
             return status;
         }
     }
-    ucx_worker_enter(self);
+    worker = xfer->worker;
+    ucx_worker_enter(worker);
     status = make_ready(xfer);
     if (status != NIXL_SUCCESS) {
         xfer->phase = UCX_IDLE;
-        ucx_worker_leave(self);
+        ucx_worker_leave(worker);
         return status;
     }
     switch (go_on(xfer, &turn_end)) {
     case STEP_ENDED:
         status = end(xfer, &failure, text, sizeof text);
-        ucx_worker_leave(self);
+        ucx_worker_leave(worker);
         return status == NIXL_SUCCESS ? NIXL_SUCCESS : post_failed(xfer, &failure);
     case STEP_TURN_OVER:
-        ucx_worker_ready(self, xfer);
+        ucx_worker_ready(worker, xfer);
         break;
     case STEP_WAIT:
         break;
     }
-    ucx_worker_leave(self);
+    ucx_worker_leave(worker);
     if (self->host->progress_thread) {
         self->host->wake(self->host->ctx);
     }
@@ -539,6 +542,9 @@ nixl_status_t ucx_post(void *instance, struct nixl_request *request) {
 void ucx_cancel(void *instance, struct nixl_request *request, enum nixl_cancel how) {
     struct ucx_instance *self = instance;
     struct ucx_xfer *xfer = request->state;
+    struct ucx_worker *worker;
+    struct ucx_peer *peer;
+    bool is_running;
 
     if (ucx_is_inherited(self)) {
         return;
@@ -548,18 +554,23 @@ void ucx_cancel(void *instance, struct nixl_request *request, enum nixl_cancel h
     if (__atomic_load_n(&xfer->is_copy, __ATOMIC_SEQ_CST)) {
         return;
     }
-    ucx_worker_enter(self);
-    if (xfer->phase != UCX_IDLE) {
-        /* Answers that come later find nobody: nothing touches local memory any more. */
-        ucx_ask_forget(self, xfer->peer, xfer, UCS_ERR_CANCELED);
-        if (how == NIXL_CANCEL_FORCE) {
-            ucx_peer_tear_down(xfer->peer,
-                               "a transfer to it was ended by force (a deadline, or the peer was removed)");
-        }
-        ucx_worker_ready(self, xfer);
-        (void)ucx_worker_settle(self);
+    peer = xfer->peer;
+    worker = xfer->worker;
+    ucx_worker_enter(worker);
+    is_running = xfer->phase != UCX_IDLE;
+    if (is_running && how == NIXL_CANCEL_FORCE) {
+        ucx_worker_leave(worker);
+        ucx_peer_tear_down(peer, "a transfer to it was ended by force (a deadline, or the peer was removed)");
+        ucx_worker_enter(worker);
+        is_running = xfer->phase != UCX_IDLE;
     }
-    ucx_worker_leave(self);
+    if (is_running) {
+        /* Answers that come later find nobody: nothing touches local memory any more. */
+        ucx_ask_forget(xfer->end, xfer, UCS_ERR_CANCELED);
+        ucx_worker_ready(worker, xfer);
+        (void)ucx_worker_settle(worker);
+    }
+    ucx_worker_leave(worker);
     if (self->host->progress_thread) {
         self->host->wake(self->host->ctx);
     }
@@ -582,22 +593,22 @@ nixl_status_t ucx_cost(void *instance, const struct nixl_request *request, struc
     if (xfer->is_copy || self->ucx->ep_evaluate_perf == NULL) {
         return host->fail(host->ctx, NIXL_ERR_NOT_SUPPORTED, "UCX cannot tell what this transfer takes");
     }
-    ucx_worker_enter(self);
-    status = ucx_peer_endpoint(xfer->peer);
+    ucx_worker_enter(xfer->worker);
+    status = ucx_end_connect(xfer->end);
     for (size_t i = 0; i < request->run_count && status == NIXL_SUCCESS; i++) {
         struct ucx_span span = ucx_run_span(&request->runs[i], request->flags);
         ucp_ep_evaluate_perf_param_t param = {.field_mask = UCP_EP_PERF_PARAM_FIELD_MESSAGE_SIZE,
                                               .message_size = span.len};
         ucp_ep_evaluate_perf_attr_t attr = {.field_mask = UCP_EP_PERF_ATTR_FIELD_ESTIMATED_TIME};
 
-        if (self->ucx->ep_evaluate_perf(xfer->peer->ep, &param, &attr) != UCS_OK) {
+        if (self->ucx->ep_evaluate_perf(xfer->end->ep, &param, &attr) != UCS_OK) {
             status =
                 host->fail(host->ctx, NIXL_ERR_NOT_SUPPORTED, "UCX cannot tell what this transfer takes");
         } else {
             seconds += attr.estimated_time * (double)span.count;
         }
     }
-    ucx_worker_leave(self);
+    ucx_worker_leave(xfer->worker);
     if (status == NIXL_SUCCESS) {
         cost->method = NIXL_COST_ANALYTICAL_BACKEND;
         cost->duration_ns = seconds < 1e9 ? (uint64_t)(seconds * 1e9) : UINT64_C(1000000000000000000);

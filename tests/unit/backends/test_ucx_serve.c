@@ -17,6 +17,7 @@
 static uint8_t memory[4096];
 static struct ucx_region region;
 static struct ucx_instance self;
+static struct ucx_worker worker;
 static struct nixl_host host;
 static struct ucx_abi abi;
 static struct {
@@ -37,10 +38,10 @@ bool ucx_region_enter(struct ucx_region *r) {
     return r->is_open;
 }
 void ucx_region_leave(struct ucx_region *r) {}
-struct ucx_message *ucx_message_take(struct ucx_instance *instance, size_t len) {
+struct ucx_message *ucx_message_take(struct ucx_worker *on, size_t len) {
     struct ucx_message *message = calloc(1, sizeof *message);
 
-    message->self = instance;
+    message->worker = on;
     assert_true(bytes_reserve(&message->bytes, len));
     return message;
 }
@@ -52,7 +53,7 @@ void ucx_op_finish(struct ucx_op *op, ucs_status_t status) {
     finished = status;
     finish_count++;
 }
-nixl_status_t ucx_notif_handler(struct ucx_instance *instance, unsigned id, ucp_am_recv_callback_t handler) {
+nixl_status_t ucx_notif_handler(struct ucx_worker *on, unsigned id, ucp_am_recv_callback_t handler) {
     return NIXL_SUCCESS;
 }
 
@@ -79,6 +80,7 @@ static int setup(void **state) {
     abi = (struct ucx_abi){.am_send_nbx = fake_send};
     host = (struct nixl_host){.log = fake_log};
     self = (struct ucx_instance){.host = &host, .ucx = &abi};
+    worker = (struct ucx_worker){.self = &self};
     memset(&answered, 0, sizeof answered);
     logged = 0;
     finish_count = 0;
@@ -102,7 +104,7 @@ static void ask(struct head h, const struct row *rows, uint32_t row_count, const
     }
     uint8_t *exact = malloc(len - cut > 0 ? len - cut : 1);
     memcpy(exact, bytes, len - cut);
-    assert_int_equal(on_question(&self, NULL, 0, exact, len - cut, &param), UCS_OK);
+    assert_int_equal(on_question(&worker, NULL, 0, exact, len - cut, &param), UCS_OK);
     free(exact);
     free(bytes);
 }
@@ -219,10 +221,10 @@ static struct ucx_op *waiting_op(struct ucx_op *op, struct nixl_run *run, uint64
     *run = (struct nixl_run){
         .local = (uintptr_t)target, .len = 3, .local_stride = 5, .remote_stride = 4, .count = 3};
     request = (struct nixl_request){.op = NIXL_READ, .runs = run, .run_count = 1};
-    xfer = (struct ucx_xfer){.self = &self, .request = &request};
+    xfer = (struct ucx_xfer){.self = &self, .worker = &worker, .request = &request};
     *op = (struct ucx_op){.xfer = &xfer, .bytes = 9, .cookie = cookie};
-    op->next = self.worker.asked[cookie % UCX_ASKED];
-    self.worker.asked[cookie % UCX_ASKED] = op;
+    op->next = worker.asked[cookie % UCX_ASKED];
+    worker.asked[cookie % UCX_ASKED] = op;
     return op;
 }
 
@@ -233,7 +235,7 @@ static void answer_with(uint64_t cookie, uint32_t status, const char *data, size
 
     memcpy(bytes, &wire, sizeof wire);
     memcpy(bytes + sizeof wire, data, len);
-    assert_int_equal(on_answer(&self, NULL, 0, bytes, sizeof wire + len, &param), UCS_OK);
+    assert_int_equal(on_answer(&worker, NULL, 0, bytes, sizeof wire + len, &param), UCS_OK);
     free(bytes);
 }
 
@@ -270,16 +272,16 @@ static void answers_nobody_waits_for_and_short_ones_write_nothing(void **state) 
 }
 
 static void forgotten_operations_end_and_their_answers_are_dropped(void **state) {
-    static struct ucx_peer peer, other;
+    static struct ucx_end end = {.worker = &worker}, other = {.worker = &worker};
     struct ucx_op ops[2];
     struct nixl_run run;
 
     waiting_op(&ops[0], &run, 5);
     waiting_op(&ops[1], &run, 5 + UCX_ASKED);
-    xfer.peer = &peer;
-    ucx_ask_forget(&self, &other, NULL, UCS_ERR_CANCELED);
+    xfer.end = &end;
+    ucx_ask_forget(&other, NULL, UCS_ERR_CANCELED);
     assert_int_equal(finish_count, 0);
-    ucx_ask_forget(&self, &peer, NULL, UCS_ERR_CANCELED);
+    ucx_ask_forget(&end, NULL, UCS_ERR_CANCELED);
     assert_int_equal(finish_count, 2);
     assert_int_equal(finished, UCS_ERR_CANCELED);
     answer_with(5, ANSWER_OK, "abcdefghi", 9);

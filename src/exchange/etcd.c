@@ -10,6 +10,7 @@
 #include "exchange/etcd.h"
 
 #include "base/config.h"
+#include "exchange/etcd_kv.h"
 #include "exchange/etcd_watch.h"
 
 #include <inttypes.h>
@@ -21,7 +22,6 @@
 #define DEFAULT_LEASE_S 30
 #define BACKOFF_FIRST_MS 50
 #define BACKOFF_MOST_MS 2000
-#define CODE_NOT_FOUND 5
 
 /* What is published, to be published again when the lease is lost. */
 struct published {
@@ -52,45 +52,17 @@ struct etcd {
     char down_words[WORDS_SIZE];
 };
 
-/* ---- calls ---- */
-
-static bool kv_field(struct bytes *body, const char *name, const void *data, size_t len) {
-    return bytes_append_text(body, body->len > 1 ? ",\"" : "\"") && bytes_append_text(body, name) &&
-           bytes_append_text(body, "\":\"") && base64_append(body, data, len) &&
-           bytes_append_text(body, "\"");
-}
-
-static nixl_status_t call(struct etcd *etcd, const char *path, struct bytes *body, bool is_made,
-                          struct etcd_reply *reply, int64_t *code) {
-    nixl_status_t status =
-        is_made ? etcd_http_call(&etcd->http, path, body, reply, code) : fail_memory("a request", 0);
-
-    bytes_free(body);
-    return status;
-}
-
-/* A call whose only argument is a number. */
-static nixl_status_t call_number(struct etcd *etcd, const char *path, const char *name, int64_t number,
-                                 struct etcd_reply *reply, int64_t *code) {
-    struct bytes body = {0};
-    char text[64];
-
-    snprintf(text, sizeof text, "{\"%s\":\"%" PRId64 "\"}", name, number);
-    return call(etcd, path, &body, bytes_append_text(&body, text), reply, code);
-}
+/* ---- the lease and what hangs on it ---- */
 
 static nixl_status_t lease_ensure(struct etcd *etcd) {
-    struct etcd_reply reply;
     nixl_status_t status;
 
     if (etcd->lease != 0 || etcd->lease_s == 0) {
         return NIXL_SUCCESS;
     }
-    status = call_number(etcd, "/v3/lease/grant", "TTL", (int64_t)etcd->lease_s, &reply, NULL);
+    status = etcd_lease_grant(&etcd->http, etcd->lease_s, &etcd->lease);
     if (status == NIXL_SUCCESS) {
-        etcd->lease = reply.id;
         etcd->keepalive_ns = clock_now_ns() + etcd->lease_s * NS_PER_S / 3;
-        etcd_reply_free(&reply);
     }
     return status;
 }
@@ -104,22 +76,10 @@ static void lease_lost(struct etcd *etcd) {
 }
 
 static nixl_status_t put(struct etcd *etcd, const char *key, const struct bytes *value) {
-    struct bytes body = {0};
-    struct etcd_reply reply;
-    char lease[48] = "}";
     int64_t code;
-    nixl_status_t status;
+    nixl_status_t status = etcd_put(&etcd->http, key, value->data, value->len, etcd->lease, &code);
 
-    if (etcd->lease != 0) {
-        snprintf(lease, sizeof lease, ",\"lease\":\"%" PRId64 "\"}", etcd->lease);
-    }
-    status = call(etcd, "/v3/kv/put", &body,
-                  bytes_append_text(&body, "{") && kv_field(&body, "key", key, strlen(key)) &&
-                      kv_field(&body, "value", value->data, value->len) && bytes_append_text(&body, lease),
-                  &reply, &code);
-    if (status == NIXL_SUCCESS) {
-        etcd_reply_free(&reply);
-    } else if (code == CODE_NOT_FOUND && etcd->lease != 0) {
+    if (status != NIXL_SUCCESS && code == ETCD_CODE_NOT_FOUND && etcd->lease != 0) {
         lease_lost(etcd);
         status = NIXL_ERR_REMOTE_DISCONNECT; /* try again with a new one */
     }
@@ -181,23 +141,9 @@ static void published_clear(struct etcd *etcd) {
 }
 
 static nixl_status_t withdraw(struct etcd *etcd) {
-    struct bytes body = {0};
-    struct etcd_reply reply;
-    size_t len = strlen(etcd->announce);
-    char *end = strdup(etcd->announce);
-    nixl_status_t status;
+    nixl_status_t status = etcd_delete_all(&etcd->http, etcd->announce);
 
-    if (end == NULL) {
-        return fail_memory("a key", len);
-    }
-    end[len - 1]++; /* '/' becomes '0': the end of all that begins so */
-    status = call(etcd, "/v3/kv/deleterange", &body,
-                  bytes_append_text(&body, "{") && kv_field(&body, "key", etcd->announce, len) &&
-                      kv_field(&body, "range_end", end, len) && bytes_append_text(&body, "}"),
-                  &reply, NULL);
-    free(end);
     if (status == NIXL_SUCCESS) {
-        etcd_reply_free(&reply);
         published_clear(etcd);
     }
     return status;
@@ -283,23 +229,22 @@ static uint64_t pending_late(struct etcd *etcd, uint64_t now_ns) {
 /* ---- the work that is due ---- */
 
 static nixl_status_t keepalive(struct etcd *etcd, uint64_t now_ns) {
-    struct etcd_reply reply;
     nixl_status_t status;
+    int64_t ttl_s;
 
     if (etcd->lease == 0 || now_ns < etcd->keepalive_ns) {
         return NIXL_SUCCESS;
     }
-    status = call_number(etcd, "/v3/lease/keepalive", "ID", etcd->lease, &reply, NULL);
+    status = etcd_lease_keep(&etcd->http, etcd->lease, &ttl_s);
     if (status != NIXL_SUCCESS) {
         return status;
     }
     etcd->keepalive_ns = now_ns + etcd->lease_s * NS_PER_S / 3;
-    if (reply.ttl <= 0) {
+    if (ttl_s <= 0) {
         log_info("agent %s: its lease in etcd has run out; its metadata is published again",
                  nixl_agent_name(etcd->exchange->agent));
         lease_lost(etcd);
     }
-    etcd_reply_free(&reply);
     return NIXL_SUCCESS;
 }
 
@@ -399,7 +344,6 @@ static void jobs_cancel(struct etcd *etcd) {
 
 static void body(void *arg) {
     struct etcd *etcd = arg;
-    struct etcd_reply reply;
 
     while (!__atomic_load_n(&etcd->is_stopping, __ATOMIC_ACQUIRE)) {
         uint64_t next;
@@ -420,9 +364,8 @@ static void body(void *arg) {
             job_finish(etcd->exchange, pending_take(etcd, &etcd->pending), status);
         }
         /* Its keys go with it, and those who watch them know. */
-        if (etcd->lease != 0 &&
-            call_number(etcd, "/v3/lease/revoke", "ID", etcd->lease, &reply, NULL) == NIXL_SUCCESS) {
-            etcd_reply_free(&reply);
+        if (etcd->lease != 0) {
+            (void)etcd_lease_revoke(&etcd->http, etcd->lease);
         }
     }
     jobs_cancel(etcd);

@@ -7,7 +7,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/text.h"
+#include "exchange/endpoint.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static nixl_status_t endpoint_add(struct etcd_http *http, struct text piece, siz
     const char *scheme = memmem(piece.at, piece.len, "://", 3) != NULL ? "" : "http://";
     char *url = NULL;
 
-    while (piece.len != 0 && piece.at[piece.len - 1] == '/') {
+    while (piece.at[piece.len - 1] == '/') {
         piece.len--;
     }
     if (asprintf(&url, "%s%.*s", scheme, (int)piece.len, piece.at) < 0 ||
@@ -31,10 +31,6 @@ static nixl_status_t endpoint_add(struct etcd_http *http, struct text piece, siz
         return fail_memory("etcd's endpoints", 0);
     }
     http->endpoints[http->endpoint_count++] = url;
-    if (!text_starts(url, "http://") && !text_starts(url, "https://")) {
-        return fail(NIXL_ERR_INVALID_PARAM, "NIXL_ETCD_ENDPOINTS: \"%.100s\" is neither http:// nor https://",
-                    url);
-    }
     return NIXL_SUCCESS;
 }
 
@@ -42,15 +38,10 @@ static nixl_status_t endpoints_read(struct etcd_http *http, const char *list) {
     struct text rest = text_of(list);
     struct text piece;
     size_t cap = 0;
-    nixl_status_t status = NIXL_SUCCESS;
+    nixl_status_t status = endpoint_check_urls("etcd's endpoints", list);
 
-    while (status == NIXL_SUCCESS && text_split(&rest, ',', &piece)) {
-        if (piece.len != 0) {
-            status = endpoint_add(http, piece, &cap);
-        }
-    }
-    if (status == NIXL_SUCCESS && http->endpoint_count == 0) {
-        status = fail(NIXL_ERR_INVALID_PARAM, "NIXL_ETCD_ENDPOINTS names no endpoint");
+    while (status == NIXL_SUCCESS && endpoint_next(&rest, &piece)) {
+        status = endpoint_add(http, piece, &cap);
     }
     return status;
 }

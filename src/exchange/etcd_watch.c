@@ -2,6 +2,8 @@
 /* Fetching from etcd and watching what was fetched; see etcd_watch.h. */
 #include "exchange/etcd_watch.h"
 
+#include "exchange/etcd_kv.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,17 +131,9 @@ static void watch_forget(struct etcd_watches *watches, struct etcd_watch *watch)
 /* ---- what is there ---- */
 
 static nixl_status_t watch_get(struct etcd_watches *watches, struct etcd_watch *watch) {
-    struct bytes body = {0};
     struct etcd_reply reply;
-    nixl_status_t status;
+    nixl_status_t status = etcd_get(watches->http, watch->key, &reply);
 
-    if (!bytes_append_text(&body, "{\"key\":\"") || !base64_append(&body, watch->key, strlen(watch->key)) ||
-        !bytes_append_text(&body, "\"}")) {
-        bytes_free(&body);
-        return fail_memory("a request", 0);
-    }
-    status = etcd_http_call(watches->http, "/v3/kv/range", &body, &reply, NULL);
-    bytes_free(&body);
     if (status != NIXL_SUCCESS) {
         return status;
     }

@@ -11,6 +11,7 @@
 #ifdef NIXL_HAS_ETCD
 #include "exchange/etcd.h"
 #endif
+#include "exchange/endpoint.h"
 #include "exchange/internal.h"
 #include "exchange/tcpstore.h"
 #include "wire/p2p.h"
@@ -87,7 +88,19 @@ nixl_status_t exchange_load(struct exchange *exchange, const char *expected, con
 
 /* ---- beginning and end ---- */
 
-static bool is_named(const char *variable, nixl_status_t *status) {
+static nixl_status_t check_host_port(const char *variable, const char *value) {
+    struct text host;
+    uint16_t port;
+    nixl_status_t status = endpoint_split(variable, text_of(value), &host, &port);
+
+    return status == NIXL_SUCCESS && port == 0
+               ? fail(NIXL_ERR_INVALID_PARAM, "%s is \"%.200s\": it must be host:port", variable, value)
+               : status;
+}
+
+/* Whether a store is named. What is malformed is told now, not by the first call that wants the store. */
+static bool is_named(const char *variable, nixl_status_t (*check)(const char *variable, const char *value),
+                     nixl_status_t *status) {
     char *value = NULL;
     bool is_there;
 
@@ -95,6 +108,9 @@ static bool is_named(const char *variable, nixl_status_t *status) {
         *status = config_get_string(variable, NULL, &value);
     }
     is_there = value != NULL && value[0] != '\0';
+    if (is_there) {
+        *status = check(variable, value);
+    }
     free(value);
     return is_there;
 }
@@ -112,8 +128,8 @@ static const struct store_ops etcd_ops;
 
 static nixl_status_t store_choose(struct exchange *exchange) {
     nixl_status_t status = NIXL_SUCCESS;
-    bool wants_etcd = is_named("NIXL_ETCD_ENDPOINTS", &status);
-    bool wants_tcpstore = is_named("NIXL_TCPSTORE_ENDPOINT", &status);
+    bool wants_etcd = is_named("NIXL_ETCD_ENDPOINTS", endpoint_check_urls, &status);
+    bool wants_tcpstore = is_named("NIXL_TCPSTORE_ENDPOINT", check_host_port, &status);
 
     if (status != NIXL_SUCCESS) {
         return status;

@@ -7,7 +7,7 @@
 #include "exchange/tcpstore.h"
 
 #include "base/config.h"
-#include "base/text.h"
+#include "exchange/endpoint.h"
 #include "exchange/tcpstore_client.h"
 
 #include <errno.h>
@@ -299,29 +299,17 @@ const struct store_ops tcpstore_ops = {.submit = on_submit, .close = on_close};
 static nixl_status_t endpoint_read(struct tcpstore *store) {
     char *endpoint = NULL;
     nixl_status_t status = config_get_string("NIXL_TCPSTORE_ENDPOINT", "", &endpoint);
-    char *colon = status == NIXL_SUCCESS ? strrchr(endpoint, ':') : NULL;
-    uint64_t port = 0;
+    struct text host;
 
-    if (status != NIXL_SUCCESS) {
-        return status;
+    if (status == NIXL_SUCCESS) {
+        status = endpoint_split("NIXL_TCPSTORE_ENDPOINT", text_of(endpoint), &host, &store->client.port);
     }
-    if (colon == NULL || text_parse_uint(text_of(colon + 1), &port) != TEXT_OK || port == 0 ||
-        port > UINT16_MAX || colon == endpoint) {
-        status = fail(NIXL_ERR_INVALID_PARAM, "NIXL_TCPSTORE_ENDPOINT is \"%.200s\": it must be host:port",
-                      endpoint);
-        free(endpoint);
-        return status;
+    if (status == NIXL_SUCCESS) {
+        store->client.host = strndup(host.at, host.len);
+        status = store->client.host != NULL ? NIXL_SUCCESS : fail_memory("the address of the TCPStore", 0);
     }
-    *colon = '\0';
-    if (endpoint[0] == '[' && colon[-1] == ']') {
-        colon[-1] = '\0';
-        store->client.host = strdup(endpoint + 1);
-    } else {
-        store->client.host = strdup(endpoint);
-    }
-    store->client.port = (uint16_t)port;
     free(endpoint);
-    return store->client.host != NULL ? NIXL_SUCCESS : fail_memory("the address of the TCPStore", 0);
+    return status;
 }
 
 nixl_status_t tcpstore_open(struct exchange *exchange, void **carrier) {

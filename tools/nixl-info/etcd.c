@@ -9,7 +9,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "exchange/etcd_http.h"
+#include "exchange/etcd_kv.h"
 #include "wire/wire.h"
 
 #include <inttypes.h>
@@ -25,51 +25,10 @@ struct row {
     int64_t lease_s; /* left; -1: no lease */
 };
 
-static nixl_status_t ask(struct etcd_http *http, const char *path, struct bytes *body, bool is_made,
-                         struct etcd_reply *reply) {
-    nixl_status_t status =
-        is_made ? etcd_http_call(http, path, body, reply, NULL) : fail_memory("a request", 0);
-
-    bytes_free(body);
-    return status;
-}
-
-static nixl_status_t keys_get(struct etcd_http *http, const char *name_space, struct etcd_reply *reply) {
-    struct bytes body = {0};
-    size_t len = strlen(name_space);
-    char *end = strdup(name_space);
-    nixl_status_t status;
-
-    if (end == NULL || len == 0) {
-        free(end);
-        return fail(NIXL_ERR_INVALID_PARAM, "the namespace is empty");
-    }
-    end[len - 1]++;
-    status = ask(http, "/v3/kv/range", &body,
-                 bytes_append_text(&body, "{\"key\":\"") && base64_append(&body, name_space, len) &&
-                     bytes_append_text(&body, "\",\"range_end\":\"") && base64_append(&body, end, len) &&
-                     bytes_append_text(&body, "\"}"),
-                 reply);
-    free(end);
-    return status;
-}
-
 static int64_t lease_left(struct etcd_http *http, int64_t lease) {
-    struct bytes body = {0};
-    struct etcd_reply reply;
-    char text[64];
     int64_t left;
 
-    if (lease == 0) {
-        return -1;
-    }
-    snprintf(text, sizeof text, "{\"ID\":\"%" PRId64 "\"}", lease);
-    if (ask(http, "/v3/lease/timetolive", &body, bytes_append_text(&body, text), &reply) != NIXL_SUCCESS) {
-        return -1;
-    }
-    left = reply.ttl;
-    etcd_reply_free(&reply);
-    return left;
+    return lease != 0 && etcd_lease_left(http, lease, &left) == NIXL_SUCCESS ? left : -1;
 }
 
 static void blob_read(const struct bytes *value, struct row *row) {
@@ -195,11 +154,14 @@ bool etcd_show(bool json) {
     if (status == NIXL_SUCCESS && endpoints[0] == '\0') {
         status = fail(NIXL_ERR_INVALID_PARAM, "--etcd: NIXL_ETCD_ENDPOINTS is not set");
     }
+    if (status == NIXL_SUCCESS && name_space[0] == '\0') {
+        status = fail(NIXL_ERR_INVALID_PARAM, "NIXL_ETCD_NAMESPACE is empty");
+    }
     if (status == NIXL_SUCCESS) {
         status = etcd_http_open(&http, endpoints);
     }
     if (status == NIXL_SUCCESS) {
-        status = keys_get(&http, name_space, &reply);
+        status = etcd_list(&http, name_space, &reply);
         if (status == NIXL_SUCCESS) {
             show(&http, name_space, &reply, json);
             etcd_reply_free(&reply);

@@ -279,11 +279,35 @@ static void of_several_endpoints_one_that_answers_is_enough(void **state) {
     side_begin(&a, "A", NULL, "MOCK", NULL, 0, true);
     assert_status(nixl_metadata_send(a.agent, &options), NIXL_SUCCESS);
     side_end(&a);
-    setenv("NIXL_ETCD_ENDPOINTS", "ftp://127.0.0.1", 1);
-    side_begin(&a, "A", NULL, "MOCK", NULL, 0, true);
-    assert_status(nixl_metadata_send(a.agent, &options), NIXL_ERR_INVALID_PARAM);
-    assert_error("neither http:// nor https://");
-    side_end(&a);
+    setenv("NIXL_ETCD_ENDPOINTS", endpoint, 1);
+}
+
+static void endpoints_that_cannot_be_fail_the_agents_creation(void **state) {
+    static const struct {
+        const char *list, *words;
+    } bad[] = {
+        {"ftp://127.0.0.1", "neither http:// nor https://"},
+        {" , ;", "names no endpoint"},
+        {"http://", "must be host:port"},
+        {"http://a:2379,https://b:0", "\"b:0\" has no port"},
+        {"http://a:99999", "has no port"},
+        {"http://a b:2379", "must be host:port"},
+        {"http://[::1:2379", "no closing bracket"},
+        {"http://me:secret@a:2379", "do not belong into"},
+    };
+    struct nixl_agent *agent;
+
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        setenv("NIXL_ETCD_ENDPOINTS", bad[i].list, 1);
+        assert_status(nixl_agent_create("bad", NULL, &agent), NIXL_ERR_INVALID_PARAM);
+        assert_null(agent);
+        assert_error("agent create: NIXL_ETCD_ENDPOINTS");
+        assert_error(bad[i].words);
+        assert_null(strstr(nixl_error(), "secret"));
+    }
+    setenv("NIXL_ETCD_ENDPOINTS", "https://[::1]:2379/;localhost,http://a-b.example_1:1", 1);
+    assert_status(nixl_agent_create("good", NULL, &agent), NIXL_SUCCESS);
+    nixl_agent_destroy(agent);
     setenv("NIXL_ETCD_ENDPOINTS", endpoint, 1);
 }
 
@@ -341,6 +365,7 @@ int main(int argc, char **argv) {
         TEST(namespaces_keep_equal_names_apart),
         TEST(etcd_may_be_away_at_the_start_and_go_away_later),
         TEST(of_several_endpoints_one_that_answers_is_enough),
+        TEST(endpoints_that_cannot_be_fail_the_agents_creation),
         TEST(a_wrong_password_is_told_and_a_right_one_lets_in), /* the last: passwords stay on */
     };
 

@@ -163,7 +163,6 @@ def mistakes_are_refused_in_one_line():
     refused("--num_iter=0", words=["num_iter", "from 1"])
     refused("--op_type=COPY", words=["op_type", "READ|WRITE|both"])
     refused("--backend=NOSUCH", words=["NOSUCH"])
-    refused("--runtime_type=ETCD", words=["etcd", "ASIO", "LOCAL"])
     refused("--initiator_seg_type=VRAM", words=["initiator_seg_type", "DRAM"])
     refused("--device_list=no_such_device", *QUICK, words=["no_such_device"])
     refused("--asio_address=no.such.host.invalid", "--runtime_type=ASIO", words=["no.such.host.invalid"])

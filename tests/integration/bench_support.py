@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of nixlbench and nixl-info share: running the tools, and TAP."""
+import base64
 import json
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
+import urllib.request
 
 BUILD = os.environ.get("NIXL_TEST_BUILD", "build")
 BENCH = os.path.join(BUILD, "tools", "nixlbench", "nixlbench")
@@ -81,6 +86,45 @@ def wait_until(condition, seconds, what):
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
         time.sleep(0.01)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Etcd:
+    def __enter__(self):
+        if not shutil.which("etcd"):
+            raise Skip("etcd is not there (Debian: etcd-server)")
+        self.folder = tempfile.mkdtemp(prefix="nixl-etcd-")
+        client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+        self.process = subprocess.Popen(
+            ["etcd", "--data-dir", self.folder + "/data", "--listen-client-urls", client, "--advertise-client-urls", client,
+             "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default=" + peer],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        for _ in range(200):
+            try:
+                socket.create_connection(("127.0.0.1", int(client.rpartition(":")[2]))).close()
+                break
+            except OSError:
+                time.sleep(0.05)
+        return client
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def etcd_keys(endpoint, prefix):
+    """The keys of an etcd that begin so."""
+    end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+    body = {"key": base64.b64encode(prefix.encode()).decode(), "range_end": base64.b64encode(end.encode()).decode()}
+    request = urllib.request.Request(endpoint + "/v3/kv/range", json.dumps(body).encode(), method="POST")
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return sorted(base64.b64decode(kv["key"]).decode() for kv in json.load(answer).get("kvs", []))
 
 
 def main(tests):

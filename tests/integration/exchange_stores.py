@@ -4,49 +4,18 @@
 reference's agents over the same etcd where NIXL_TEST_REFERENCE_PYTHON names an interpreter that has it."""
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 
-from bench_support import INFO, Skip, environment, main
+from bench_support import INFO, Etcd, Skip, environment, free_port, main
 
 BUILD = os.environ["NIXL_TEST_BUILD"]
 SOURCE = os.environ["NIXL_TEST_SOURCE"]
 EXAMPLE = os.path.join(BUILD, "examples", "c", "example-metadata_by_name")
 EXAMPLE_CPP = os.path.join(BUILD, "examples", "cpp", "example-cpp-etcd_exchange")
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-class Etcd:
-    def __enter__(self):
-        if not shutil.which("etcd"):
-            raise Skip("etcd is not there (Debian: etcd-server)")
-        self.folder = tempfile.mkdtemp(prefix="nixl-etcd-")
-        client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
-        self.process = subprocess.Popen(
-            ["etcd", "--data-dir", self.folder + "/data", "--listen-client-urls", client, "--advertise-client-urls", client,
-             "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default=" + peer],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for _ in range(200):
-            try:
-                socket.create_connection(("127.0.0.1", int(client.rpartition(":")[2]))).close()
-                break
-            except OSError:
-                time.sleep(0.05)
-        return client
-
-    def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Store:

@@ -23,6 +23,10 @@ static bool open_runtime(struct runtime *runtime, const struct bench_plan *plan,
         return runtime_open_local(runtime, plan, argv);
     case RUNTIME_ASIO:
         return runtime_open_asio(runtime, plan);
+#ifdef NIXL_HAS_ETCD
+    case RUNTIME_ETCD:
+        return runtime_open_etcd(runtime, plan);
+#endif
     default:
         return runtime_open_alone(runtime);
     }
@@ -65,15 +69,14 @@ static void give_up(struct session *session) {
     char words[sizeof session->error + 64];
 
     prefer_cause(session);
+    /* Rank 0 speaks for those that it started: it hears why, unless it is gone. */
     if (runtime->rank == 0 || runtime->kind != RUNTIME_LOCAL) {
-        runtime_abort(runtime, session->error);
         complain(session->error);
-        return;
     }
-    /* Rank 0 speaks for all: it hears why, unless it is gone. */
     snprintf(words, sizeof words, "process %u (%s): %s", runtime->rank,
              session->role == ROLE_INITIATOR ? "initiator" : "target", session->error);
-    runtime_abort(runtime, strncmp(session->error, "process ", 8) == 0 ? session->error : words);
+    runtime_abort(runtime,
+                  runtime->rank == 0 || strncmp(session->error, "process ", 8) == 0 ? session->error : words);
 }
 
 static int run(struct session *session) {

@@ -42,6 +42,9 @@ void text_begin(const struct bench_plan *plan, const struct bench_options *optio
     } else if (plan->runtime == RUNTIME_ASIO) {
         snprintf(number, sizeof number, "ASIO (%s port %u)", options->config.asio_address,
                  options->config.asio_port);
+    } else if (plan->runtime == RUNTIME_ETCD) {
+        snprintf(number, sizeof number, "ETCD (%u processes, group %.20s)", plan->processes,
+                 options->config.benchmark_group);
     } else {
         snprintf(number, sizeof number, "none (storage: one process)");
     }

@@ -11,6 +11,12 @@
 
 #define PAGE UINT64_C(4096)
 
+#ifdef NIXL_HAS_ETCD
+static const bool has_etcd = true;
+#else
+static const bool has_etcd = false;
+#endif
+
 static bool refuse(char *error, size_t size, const char *fmt, ...)
     __attribute__((format(printf, 3, 4), cold));
 
@@ -57,7 +63,7 @@ bool plan_is_storage(const char *backend) {
 }
 
 const char *plan_runtime_name(enum bench_runtime runtime) {
-    static const char *const names[] = {"LOCAL", "ASIO", "none"};
+    static const char *const names[] = {"LOCAL", "ASIO", "ETCD", "none"};
 
     return names[runtime];
 }
@@ -98,36 +104,40 @@ static bool choose_runtime(struct bench_plan *plan, const struct bench_options *
                            size_t size) {
     const struct bench_config *c = plan->config;
     bool named = options_source(options, "runtime_type") != FLAG_FROM_DEFAULT;
-    const char *no_etcd =
-        "this benchmark cannot meet through etcd yet; --runtime_type ASIO joins two machines, LOCAL "
-        "starts all processes on this one";
 
     if (plan->is_storage) {
         if (c->etcd_endpoints[0] != '\0') {
-            return refuse(error, size, "--etcd_endpoints: %s. Storage is measured by one process alone",
-                          no_etcd);
+            return refuse(error, size, "--etcd_endpoints: storage is measured by one process alone");
         }
         plan->runtime = RUNTIME_ALONE;
         plan->processes = 1;
         return true;
     }
-    if (c->etcd_endpoints[0] != '\0') {
-        return refuse(error, size, "--etcd_endpoints: %s", no_etcd);
-    }
-    if (named && same(c->runtime_type, "ETCD")) {
-        return refuse(error, size, "--runtime_type ETCD: %s", no_etcd);
-    }
-    plan->runtime = named && same(c->runtime_type, "ASIO") ? RUNTIME_ASIO : RUNTIME_LOCAL;
+    /* The reference's default is ETCD; without an endpoint nobody can be met there, so LOCAL is ours. */
+    plan->runtime = same(c->runtime_type, "ETCD") && (named || c->etcd_endpoints[0] != '\0') ? RUNTIME_ETCD
+                    : named && same(c->runtime_type, "ASIO")                                 ? RUNTIME_ASIO
+                                                                                             : RUNTIME_LOCAL;
     plan->processes = plan->is_multi ? 2 : plan->devices[ROLE_INITIATOR] + plan->devices[ROLE_TARGET];
     if (plan->runtime == RUNTIME_ASIO && plan->processes != 2) {
         return refuse(error, size,
                       "--runtime_type ASIO joins two processes, mode SG with %u + %u devices needs %u",
                       plan->devices[ROLE_INITIATOR], plan->devices[ROLE_TARGET], plan->processes);
     }
-    if (plan->processes > LOCAL_MAX_PROCESSES) {
-        return refuse(
-            error, size, "mode SG with %u + %u devices needs %u processes; runtime LOCAL starts at most %d",
-            plan->devices[ROLE_INITIATOR], plan->devices[ROLE_TARGET], plan->processes, LOCAL_MAX_PROCESSES);
+    if (plan->runtime == RUNTIME_ETCD && !has_etcd) {
+        return refuse(error, size,
+                      "--runtime_type ETCD: this nixlbench was built without libcurl and jansson");
+    }
+    if (plan->runtime == RUNTIME_ETCD && (c->benchmark_group[0] == '\0' || strlen(c->benchmark_group) > 128 ||
+                                          strchr(c->benchmark_group, '/') != NULL)) {
+        return refuse(error, size, "--benchmark_group \"%s\": it must be 1 to 128 characters without a slash",
+                      c->benchmark_group);
+    }
+    if (plan->processes > (plan->runtime == RUNTIME_ETCD ? ETCD_MAX_PROCESSES : LOCAL_MAX_PROCESSES)) {
+        return refuse(error, size,
+                      "mode SG with %u + %u devices needs %u processes; runtime LOCAL starts at most %d, "
+                      "with ETCD there may be %d",
+                      plan->devices[ROLE_INITIATOR], plan->devices[ROLE_TARGET], plan->processes,
+                      LOCAL_MAX_PROCESSES, ETCD_MAX_PROCESSES);
     }
     return true;
 }

@@ -14,10 +14,12 @@
 #define LARGE_BLOCK (UINT64_C(1) << 20) /* blocks above it get fewer iterations */
 #define HUGEPAGE_SIZE (UINT64_C(2) << 20)
 #define LOCAL_MAX_PROCESSES 16
+#define ETCD_MAX_PROCESSES 1024
 
 enum bench_runtime {
     RUNTIME_LOCAL, /* starts its peers itself */
     RUNTIME_ASIO,  /* two processes that meet at an address */
+    RUNTIME_ETCD,  /* several that meet by a name in etcd */
     RUNTIME_ALONE  /* storage: no peer */
 };
 

@@ -5,6 +5,8 @@
 #include "base/clock.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -38,6 +40,13 @@ bool runtime_set_size(struct runtime *runtime, unsigned size) {
         runtime->channels[i].last = &runtime->channels[i].first;
     }
     return true;
+}
+
+void runtime_tune(int fd) {
+    int on = 1;
+
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
 }
 
 bool runtime_open_alone(struct runtime *runtime) {
@@ -205,6 +214,9 @@ bool runtime_send(struct runtime *runtime, unsigned to, const void *data, size_t
     const char *at = data;
     int size = (int)len;
 
+    if (runtime->keys != NULL) {
+        return runtime->keys->send(runtime, to, data, len);
+    }
     if (runtime_is_own(runtime)) {
         for (; len > FRAME_LIMIT; at += FRAME_LIMIT, len -= FRAME_LIMIT) {
             if (!send_frame(runtime, to, FRAME_MORE, at, FRAME_LIMIT)) {
@@ -227,6 +239,9 @@ bool runtime_recv(struct runtime *runtime, unsigned from, struct bytes *out) {
     bool more = true;
 
     bytes_clear(out);
+    if (runtime->keys != NULL) {
+        return runtime->keys->recv(runtime, from, out);
+    }
     if (!runtime_is_own(runtime)) {
         frame = next_frame(runtime, from, FRAME_INT, FRAME_INT);
         if (frame == NULL) {
@@ -289,6 +304,9 @@ bool runtime_barrier(struct runtime *runtime, const char *name) {
     char full[64];
     size_t len;
 
+    if (runtime->keys != NULL) {
+        return runtime->keys->barrier(runtime, name);
+    }
     snprintf(full, sizeof full, "%s/%u", name, ++runtime->barriers);
     len = strlen(full);
     if (runtime->size == 1) {
@@ -315,7 +333,7 @@ bool runtime_barrier(struct runtime *runtime, const char *name) {
 void runtime_abort(struct runtime *runtime, const char *words) {
     char why[sizeof runtime->error];
 
-    if (runtime->kind != RUNTIME_LOCAL) {
+    if (!runtime_is_own(runtime)) {
         return;
     }
     snprintf(why, sizeof why, "%s", words); /* may be runtime->error itself */

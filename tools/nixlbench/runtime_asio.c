@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,13 +18,6 @@
 #include <unistd.h>
 
 #define MEET_MS 25000
-
-static void tune(int fd) {
-    int on = 1;
-
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-}
 
 /* A listening socket, or -1 when the address is taken or is not of this machine. */
 static int listen_at(const struct addrinfo *at) {
@@ -53,7 +45,7 @@ static bool accept_peer(struct runtime *runtime, int listener, const char *where
             int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 
             if (fd >= 0) {
-                tune(fd);
+                runtime_tune(fd);
                 runtime->channels[1].fd = fd;
                 return true;
             }
@@ -77,7 +69,7 @@ static bool connect_peer(struct runtime *runtime, const struct addrinfo *at, con
             break;
         }
         if (connect(fd, at->ai_addr, at->ai_addrlen) == 0) {
-            tune(fd);
+            runtime_tune(fd);
             runtime->rank = 1;
             runtime->channels[0].fd = fd;
             return true;
@@ -103,6 +95,7 @@ bool runtime_open_asio(struct runtime *runtime, const struct bench_plan *plan) {
 
     memset(runtime, 0, sizeof *runtime);
     runtime->kind = RUNTIME_ASIO;
+    runtime->is_foreign = true;
     if (!runtime_set_size(runtime, 2)) {
         return false;
     }

@@ -219,6 +219,9 @@ bool runtime_close(struct runtime *runtime) {
             ok = false;
         }
     }
+#ifdef NIXL_HAS_ETCD
+    runtime_close_etcd(runtime);
+#endif
     free(runtime->children);
     free(runtime->channels);
     runtime->children = NULL;

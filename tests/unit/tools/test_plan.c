@@ -50,6 +50,26 @@ static void without_a_runtime_or_etcd_the_peer_is_started_here(void **state) {
     assert_true(MAKE("--runtime_type=ASIO"));
     assert_int_equal(plan.runtime, RUNTIME_ASIO);
     done();
+#ifdef NIXL_HAS_ETCD
+    assert_true(MAKE("--runtime_type=ETCD"));
+    assert_int_equal(plan.runtime, RUNTIME_ETCD);
+    done();
+    assert_true(
+        MAKE("--etcd_endpoints=http://localhost:2379", "--num_initiator_dev=20", "--num_target_dev=20"));
+    assert_int_equal(plan.runtime, RUNTIME_ETCD);
+    assert_int_equal(plan.processes, 40);
+    done();
+    assert_true(MAKE("--etcd_endpoints=http://localhost:2379", "--runtime_type=LOCAL"));
+    assert_int_equal(plan.runtime, RUNTIME_LOCAL);
+    done();
+    assert_false(MAKE("--runtime_type=ETCD", "--benchmark_group=a/b"));
+    assert_non_null(strstr(error, "without a slash"));
+    done();
+#else
+    assert_false(MAKE("--runtime_type=ETCD"));
+    assert_non_null(strstr(error, "built without libcurl"));
+    done();
+#endif
     assert_true(MAKE("--backend=POSIX"));
     assert_int_equal(plan.runtime, RUNTIME_ALONE);
     assert_int_equal(plan.processes, 1);
@@ -60,8 +80,7 @@ static void what_cannot_be_served_is_refused_in_words(void **state) {
     static const struct {
         const char *a, *b, *words;
     } cases[] = {
-        {"--runtime_type=ETCD", NULL, "etcd"},
-        {"--etcd_endpoints=http://localhost:2379", NULL, "etcd"},
+        {"--backend=POSIX", "--etcd_endpoints=http://localhost:2379", "one process alone"},
         {"--worker_type=nvshmem", NULL, "nvshmem"},
         {"--initiator_seg_type=VRAM", NULL, "initiator_seg_type"},
         {"--target_seg_type=VRAM", NULL, "target_seg_type"},

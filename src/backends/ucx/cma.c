@@ -103,9 +103,15 @@ void ucx_cma_open(struct ucx_instance *self) {
     }
     memcpy(proof, self->id, sizeof self->id);
     self->cma_proof = proof;
+    ucx_doors_open(self);
     (void)snprintf(self->cma_host, sizeof self->cma_host, "host=%s/%" PRIu64, boot, space);
     (void)snprintf(self->cma_note, sizeof self->cma_note, " %s cma=%ld/0x%" PRIxPTR, self->cma_host,
                    (long)getpid(), (uintptr_t)proof);
+    if (self->doors.file != NULL) {
+        size_t used = strlen(self->cma_note);
+
+        (void)text_append(self->cma_note, sizeof self->cma_note, &used, " doors=%d", self->doors.fd);
+    }
 }
 
 void ucx_cma_close(struct ucx_instance *self) {
@@ -113,6 +119,7 @@ void ucx_cma_close(struct ucx_instance *self) {
         (void)munmap(self->cma_proof, (size_t)sysconf(_SC_PAGESIZE));
         self->cma_proof = NULL;
     }
+    ucx_doors_close(self);
 }
 
 /* ---- who the peer is ---- */
@@ -120,10 +127,11 @@ void ucx_cma_close(struct ucx_instance *self) {
 void ucx_cma_peer(struct ucx_peer *peer, const void *note, size_t len) {
     struct ucx_instance *self = peer->self;
     struct text rest = {note, len}, word;
-    uint64_t pid = 0, at = 0;
+    uint64_t pid = 0, at = 0, doors = UINT64_MAX;
     bool is_here = false;
 
     peer->cma.state = UCX_CMA_NO;
+    peer->cma.doors_fd = -1;
     if (self->cma_proof == NULL) {
         return;
     }
@@ -139,11 +147,18 @@ void ucx_cma_peer(struct ucx_peer *peer, const void *note, size_t len) {
                 text_parse_uint(word, &at) != TEXT_OK) {
                 pid = 0;
             }
+        } else if (word.len > 6 && memcmp(word.at, "doors=", 6) == 0) {
+            word.at += 6;
+            word.len -= 6;
+            if (text_parse_uint(word, &doors) != TEXT_OK) {
+                doors = UINT64_MAX;
+            }
         }
     }
     if (is_here && pid > 0 && pid <= INT32_MAX && at != 0 && pid != (uint64_t)getpid()) {
         peer->cma.pid = (int32_t)pid;
         peer->cma.proof = at;
+        peer->cma.doors_fd = doors <= INT32_MAX ? (int32_t)doors : -1;
         peer->cma.state = UCX_CMA_UNKNOWN;
     }
 }
@@ -177,6 +192,9 @@ bool ucx_cma_can(struct ucx_peer *peer) {
     if (state == UCX_CMA_UNKNOWN) {
         enum vouch answer = vouch(peer, clock_now_ns());
 
+        if (answer == VOUCH_GOOD) {
+            ucx_doors_map(peer);
+        }
         state = answer == VOUCH_GOOD ? UCX_CMA_YES : UCX_CMA_NO;
         __atomic_store_n(&peer->cma.state, state, __ATOMIC_RELEASE);
         if (state == UCX_CMA_NO) {
@@ -282,6 +300,31 @@ static enum ucx_copy refuse(struct ucx_xfer *xfer) {
     return UCX_COPY_REFUSED;
 }
 
+/* Looks at the doors of all regions that blocks from `from` up to `end` lie in; the first that is closed fails the request. */
+static bool are_open(struct ucx_xfer *xfer, const struct ucx_place *from, const struct ucx_place *end,
+                     struct ucx_copy_failure *failure) {
+    const struct nixl_request *request = xfer->request;
+    const struct ucx_key *last = NULL;
+
+    for (size_t i = from->run;
+         i < request->run_count && (i < end->run || (i == end->run && end->block + end->offset != 0)); i++) {
+        struct ucx_key *key = request->runs[i].remote_key;
+
+        if (key == last || ucx_door_is_open(xfer->peer, key)) {
+            last = key;
+            continue;
+        }
+        failure->status = NIXL_ERR_NOT_FOUND;
+        xfer->failed_run = i;
+        xfer->failed_block = i == from->run ? from->block : 0;
+        (void)snprintf(failure->text, sizeof failure->text,
+                       "agent \"%.64s\" has deregistered the region at 0x%" PRIx64 " (%" PRIu64 " bytes)",
+                       xfer->peer->name, key->addr, key->region_len);
+        return false;
+    }
+    return true;
+}
+
 /* The kernel moved nothing. */
 static enum ucx_copy fail_at_place(struct ucx_xfer *xfer, int error, struct ucx_copy_failure *failure) {
     const struct nixl_run *run = &xfer->request->runs[xfer->place.run];
@@ -292,6 +335,9 @@ static enum ucx_copy fail_at_place(struct ucx_xfer *xfer, int error, struct ucx_
     }
     if (error == ESRCH || vouch(xfer->peer, clock_now_ns()) == VOUCH_GONE) {
         return fail_gone(xfer, failure);
+    }
+    if (!are_open(xfer, &xfer->place, &(struct ucx_place){.run = xfer->place.run, .offset = 1}, failure)) {
+        return UCX_COPY_FAILED;
     }
     failure->status = NIXL_ERR_BACKEND;
     failure->os_error = error;
@@ -314,6 +360,9 @@ static enum ucx_copy copy_batch(struct ucx_xfer *xfer, uint64_t max_bytes, unsig
     ssize_t n = 0;
 
     batch_make(xfer, max_bytes, max_vectors, &batch);
+    if (request->op == NIXL_WRITE && !are_open(xfer, &xfer->place, &batch.end, failure)) {
+        return UCX_COPY_FAILED;
+    }
     if (batch.bytes != 0) {
         n = request->op == NIXL_WRITE
                 ? process_vm_writev(pid, batch.local, batch.locals, batch.remote, batch.remotes, 0)
@@ -324,6 +373,13 @@ static enum ucx_copy copy_batch(struct ucx_xfer *xfer, uint64_t max_bytes, unsig
         if ((uint64_t)n < batch.bytes) {
             /* Up to a block that cannot be reached: the next call begins with it, and says why. */
             batch_make(xfer, (uint64_t)n, max_vectors, &batch);
+        }
+        /* What was read while they were open is good; what was written may have landed in memory that is somebody else's by
+         * now, and nobody should count on it. The kernel lets go of each page by a full barrier, so its copy comes before
+         * these loads. */
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        if (!are_open(xfer, &xfer->place, &batch.end, failure)) {
+            return UCX_COPY_FAILED;
         }
     }
     xfer->place = batch.end;

@@ -47,6 +47,9 @@ static bool regions_add(struct ucx_instance *self, struct ucx_region *region) {
     lock_take(&self->regions_lock);
     region->twin = hash_get(&self->regions, bounds_key(&bounds), sizeof bounds);
     ok = hash_put(&self->regions, bounds_key(&bounds), sizeof bounds, region, &old);
+    if (ok && region->twin == NULL) {
+        ucx_door_open(self, region->addr, region->len);
+    }
     lock_drop(&self->regions_lock);
     return ok;
 }
@@ -59,6 +62,7 @@ static void regions_remove(struct ucx_instance *self, struct ucx_region *region)
     first = hash_get(&self->regions, bounds_key(&bounds), sizeof bounds);
     if (first == region) {
         if (region->twin == NULL) {
+            ucx_door_close(self, region->addr, region->len);
             (void)hash_remove(&self->regions, bounds_key(&bounds), sizeof bounds);
         } else {
             /* The entry is there, so replacing its value takes no memory. */

@@ -140,6 +140,7 @@ nixl_status_t ucx_conn_info(void *instance, const void **conn, size_t *len) {
 /* ---- open ---- */
 
 static void peer_free(struct ucx_peer *peer) {
+    ucx_doors_unmap(peer);
     free(peer->address);
     free(peer->name);
     free(peer);

@@ -66,6 +66,14 @@ struct ucx_options {
 
 struct ucx_instance;
 struct ucx_worker;
+struct ucx_door_file;
+
+/* An instance's doors (doors.c); all zero where it has none. */
+struct ucx_doors {
+    int fd;
+    struct ucx_door_file *file;
+    uint64_t number; /* the last one given */
+};
 
 struct ucx_region {
     struct ucx_instance *self; /* whose memory; valid while is_open */
@@ -99,6 +107,8 @@ struct ucx_cma {
     int32_t pid;
     uint64_t proof; /* where its 16 bytes are */
     uint64_t vouched_ns;
+    int32_t doors_fd;                  /* there; -1: it has none */
+    const struct ucx_door_file *doors; /* here, atomic; NULL: not mapped */
 };
 
 /* A peer as one worker has it. The worker's lock guards it. */
@@ -151,6 +161,8 @@ struct ucx_key {
     void *bytes; /* zero-padded */
     size_t len;
     uint64_t addr, region_len; /* of the region, as its owner registered it */
+    uint32_t door;             /* where its door was last seen; atomic */
+    ucp_rkey_h rkey;           /* NULL until the first request; written under the worker lock */
     struct ucx_region *region; /* of a peer in this process */
     ucp_rkey_h rkeys[]; /* for each worker, NULL until its first request; written under the worker's lock */
 };
@@ -264,7 +276,8 @@ struct ucx_instance {
     char note[255];
     /* For peers on this host (cma.c): what our note says, "" when it offers nothing, and our host's word in it. */
     void *cma_proof;
-    char cma_note[112], cma_host[64];
+    char cma_note[128], cma_host[64];
+    struct ucx_doors doors;
     char about[768];
     char tls[128];             /* UCX_TLS as it counts, "" when not set */
     struct ucx_instance *next; /* in the registry */
@@ -432,6 +445,18 @@ bool ucx_cma_is_gone(struct ucx_peer *peer);
 /* Copies on for a bounded time. Without locks; one thread at a time for a request. */
 enum ucx_copy ucx_cma_some(struct ucx_xfer *xfer, bool in_post, struct ucx_copy_failure *failure);
 void ucx_cma_cost(const struct nixl_request *request, struct nixl_cost *cost);
+
+/* doors.c: which blocks are registered, for those that cma.c serves */
+void ucx_doors_open(struct ucx_instance *self);
+void ucx_doors_close(struct ucx_instance *self);
+/* For the first registration of a block, and at the end of its last. regions_lock held. */
+void ucx_door_open(struct ucx_instance *self, uint64_t addr, uint64_t len);
+void ucx_door_close(struct ucx_instance *self, uint64_t addr, uint64_t len);
+/* Makes a peer's doors visible here, if it can; without locks. */
+void ucx_doors_map(struct ucx_peer *peer);
+void ucx_doors_unmap(struct ucx_peer *peer);
+/* Whether a key's region is registered now, as far as can be seen. */
+bool ucx_door_is_open(const struct ucx_peer *peer, struct ucx_key *key);
 
 /* The run as UCX should see it: blocks that adjoin on both sides are one block. */
 struct ucx_span {

@@ -263,6 +263,141 @@ static void notes_that_make_no_sense_leave_it_to_ucx(void **state) {
     }
 }
 
+/* A list under way is looked at piece by piece, a note without doors (an earlier version's) goes without. */
+static void a_long_transfer_ends_when_the_owner_deregisters(void **state) {
+    static const nixl_xfer_op_t ops[] = {NIXL_READ, NIXL_WRITE};
+    struct fixture *f = *state;
+    struct nixl_run run = run_of(f, 0, 0, MEMORY);
+
+    for (int i = 0; i < 2; i++) {
+        struct harness_request q;
+
+        assert_int_equal(harness_request_open(&f->h, &q, ops[i], f->peer, &run, 1, "never"), NIXL_SUCCESS);
+        if (i == 0) {
+            assert_int_equal(harness_post(&f->h, &q), NIXL_IN_PROG);
+            remote_deregister(&f->r);
+            assert_int_equal(harness_wait(&f->h, &q, WAIT_MS), NIXL_ERR_NOT_FOUND);
+            assert_int_equal(q.failure.run, 0);
+            assert_non_null(strstr(q.text, "deregistered"));
+        } else {
+            assert_int_equal(harness_post(&f->h, &q), NIXL_ERR_NOT_FOUND);
+            assert_non_null(strstr(f->h.error, "descriptor 0"));
+        }
+        assert_true(q.request.done_bytes < MEMORY);
+        harness_request_close(&f->h, &q);
+    }
+    assert_int_equal(remote_received(&f->r, 1, 50, NULL), 0);
+    /* That is no fault of the peer. */
+    assert_int_equal(f->h.failures, 0);
+}
+
+/* An earlier version's note has no doors; what another one says may be nonsense. */
+static void without_doors_the_kernel_copies_all_the_same(void **state) {
+    static const char *const words[] = {
+        "", " doors=", " doors=-1", " doors=0", " doors=999999", " doors=x", " doors=99999999999"};
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        struct nixl_run run;
+        char note[512], *at;
+
+        (void)snprintf(note, sizeof note, "%.*s", (int)f->r.note_len, f->r.note);
+        at = strstr(note, " doors=");
+        assert_non_null(at);
+        (void)snprintf(at, sizeof note - (size_t)(at - note), "%s", words[i]);
+        refill(f, note);
+        assert_string_equal(transport_of(f), "cma");
+        run = run_of(f, 0, 0, 100);
+        harness_fill(f->m.at, 100, i);
+        assert_int_equal(move(f, NIXL_WRITE, &run, 1), NIXL_SUCCESS);
+        assert_true(remote_check(&f->r, 0, 100, i));
+    }
+    remote_deregister(&f->r);
+    assert_int_equal(move(f, NIXL_READ, (struct nixl_run[]){run_of(f, 0, 0, 100)}, 1), NIXL_SUCCESS);
+}
+
+/* By the owner's own file: its entries are 32 bytes, a number, the address and the length, from 4096 on. */
+static bool is_door_open(struct harness *h, const void *addr, size_t len) {
+    const void *note;
+    const char *word;
+    size_t note_len;
+    uint64_t entries[512];
+    int fd;
+
+    assert_int_equal(h->ops->note(h->self, &note, &note_len), NIXL_SUCCESS);
+    word = strstr(note, " doors=");
+    assert_non_null(word);
+    fd = atoi(word + 7);
+    for (off_t at = 4096; pread(fd, entries, sizeof entries, at) == sizeof entries; at += sizeof entries) {
+        for (size_t i = 0; i < 512; i += 4) {
+            if (entries[i] != 0 && entries[i + 1] == (uintptr_t)addr && entries[i + 2] == len) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void a_door_is_open_as_long_as_one_registration_of_its_block(void **state) {
+    struct fixture *f = *state;
+    struct nixl_meta_desc desc = {.addr = (uintptr_t)f->m.at, .len = MEMORY};
+    void *twin = NULL;
+    pid_t child;
+    int ended = -1;
+
+    assert_true(is_door_open(&f->h, f->m.at, MEMORY));
+    assert_false(is_door_open(&f->h, f->m.at, MEMORY - 1));
+    /* A forked child that lets go of what it inherited closes nothing here. */
+    child = fork();
+    if (child == 0) {
+        f->h.ops->region_close(f->h.self, f->m.region);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_int_equal(ended, 0);
+    assert_true(is_door_open(&f->h, f->m.at, MEMORY));
+    /* Of two registrations either may go first. */
+    assert_int_equal(f->h.ops->region_open(f->h.self, DRAM_SEG, &desc, &twin), NIXL_SUCCESS);
+    f->h.ops->region_close(f->h.self, f->m.region);
+    assert_true(is_door_open(&f->h, f->m.at, MEMORY));
+    f->h.ops->region_close(f->h.self, twin);
+    assert_false(is_door_open(&f->h, f->m.at, MEMORY));
+    assert_int_equal(f->h.ops->region_open(f->h.self, DRAM_SEG, &desc, &f->m.region), NIXL_SUCCESS);
+    assert_true(is_door_open(&f->h, f->m.at, MEMORY));
+}
+
+/* More blocks than the table holds: it says so (8 bytes at 16), and keeps those that it has. */
+static void a_full_table_of_doors_says_so(void **state) {
+    struct fixture *f = *state;
+    size_t count = 140000;
+    void **regions = calloc(count, sizeof *regions);
+    uint64_t unlisted[2] = {9, 9};
+    const void *note;
+    size_t len;
+    int fd;
+
+    assert_non_null(regions);
+    assert_int_equal(f->h.ops->note(f->h.self, &note, &len), NIXL_SUCCESS);
+    fd = atoi(strstr(note, " doors=") + 7);
+    assert_int_equal(pread(fd, &unlisted[0], 8, 16), 8);
+    for (size_t i = 0; i < count; i++) {
+        struct nixl_meta_desc desc = {.addr = (uintptr_t)f->m.at + i * 16, .len = 16};
+
+        assert_int_equal(f->h.ops->region_open(f->h.self, DRAM_SEG, &desc, &regions[i]), NIXL_SUCCESS);
+    }
+    assert_int_equal(pread(fd, &unlisted[1], 8, 16), 8);
+    assert_int_equal(unlisted[0], 0);
+    assert_int_equal(unlisted[1], 1);
+    assert_true(is_door_open(&f->h, f->m.at, MEMORY));
+    assert_true(is_door_open(&f->h, f->m.at, 16));
+    for (size_t i = 0; i < count; i++) {
+        f->h.ops->region_close(f->h.self, regions[i]);
+    }
+    assert_false(is_door_open(&f->h, f->m.at, 16));
+    assert_true(is_door_open(&f->h, f->m.at, MEMORY));
+    free(regions);
+}
+
 /* From here on the kernel refuses this thread both calls, as containers do. It cannot be taken back. */
 static void refuse_from_now_on(void) {
     static struct sock_filter code[] = {
@@ -329,6 +464,10 @@ int main(int argc, char **argv) {
         TEST(a_dead_peer_is_told_in_words),
         TEST(a_process_that_is_not_the_peer_is_never_written_to),
         TEST(notes_that_make_no_sense_leave_it_to_ucx),
+        TEST(a_long_transfer_ends_when_the_owner_deregisters),
+        TEST(without_doors_the_kernel_copies_all_the_same),
+        TEST(a_door_is_open_as_long_as_one_registration_of_its_block),
+        TEST(a_full_table_of_doors_says_so),
         /* These two last: the refusal stays. */
         TEST(a_refusal_in_mid_transfer_leaves_the_rest_to_ucx),
         cmocka_unit_test(where_the_kernel_refuses_ucx_carries_all_and_nobody_is_told),

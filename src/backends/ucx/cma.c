@@ -90,7 +90,13 @@ void ucx_cma_open(struct ucx_instance *self) {
     void *proof;
 
     self->cma_note[0] = '\0';
-    if (!is_wanted(self) || !boot_id(boot) || !pid_space(&space)) {
+    if (!boot_id(boot) || !pid_space(&space)) {
+        return;
+    }
+    /* Where we are is told in any case: who has to do without the copies can then say why (advice.c). */
+    (void)snprintf(self->cma_host, sizeof self->cma_host, "host=%s/%" PRIu64, boot, space);
+    (void)snprintf(self->cma_note, sizeof self->cma_note, " %s", self->cma_host);
+    if (!is_wanted(self)) {
         return;
     }
     proof = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -104,7 +110,6 @@ void ucx_cma_open(struct ucx_instance *self) {
     memcpy(proof, self->id, sizeof self->id);
     self->cma_proof = proof;
     ucx_doors_open(self);
-    (void)snprintf(self->cma_host, sizeof self->cma_host, "host=%s/%" PRIu64, boot, space);
     (void)snprintf(self->cma_note, sizeof self->cma_note, " %s cma=%ld/0x%" PRIxPTR, self->cma_host,
                    (long)getpid(), (uintptr_t)proof);
     if (self->doors.file != NULL) {
@@ -124,6 +129,14 @@ void ucx_cma_close(struct ucx_instance *self) {
 
 /* ---- who the peer is ---- */
 
+/* Whether a note's word names our boot, and with it our host, though other process numbers. */
+static bool is_same_boot(const char *host, struct text word) {
+    const char *slash = strchr(host, '/');
+
+    return slash != NULL && word.len > (size_t)(slash + 1 - host) &&
+           memcmp(word.at, host, (size_t)(slash + 1 - host)) == 0;
+}
+
 void ucx_cma_peer(struct ucx_peer *peer, const void *note, size_t len) {
     struct ucx_instance *self = peer->self;
     struct text rest = {note, len}, word;
@@ -132,14 +145,15 @@ void ucx_cma_peer(struct ucx_peer *peer, const void *note, size_t len) {
 
     peer->cma.state = UCX_CMA_NO;
     peer->cma.doors_fd = -1;
-    if (self->cma_proof == NULL) {
-        return;
-    }
+    peer->cma.place = UCX_PLACE_UNKNOWN;
     while (text_split(&rest, ' ', &word)) {
         struct text number;
 
-        if (text_equal(word, self->cma_host)) {
+        if (self->cma_host[0] != '\0' && text_equal(word, self->cma_host)) {
             is_here = true;
+            peer->cma.place = UCX_PLACE_HERE;
+        } else if (is_same_boot(self->cma_host, word)) {
+            peer->cma.place = UCX_PLACE_APART;
         } else if (word.len > 4 && memcmp(word.at, "cma=", 4) == 0) {
             word.at += 4;
             word.len -= 4;
@@ -155,7 +169,9 @@ void ucx_cma_peer(struct ucx_peer *peer, const void *note, size_t len) {
             }
         }
     }
-    if (is_here && pid > 0 && pid <= INT32_MAX && at != 0 && pid != (uint64_t)getpid()) {
+    peer->cma.is_offered = pid != 0;
+    if (self->cma_proof != NULL && is_here && pid > 0 && pid <= INT32_MAX && at != 0 &&
+        pid != (uint64_t)getpid()) {
         peer->cma.pid = (int32_t)pid;
         peer->cma.proof = at;
         peer->cma.doors_fd = doors <= INT32_MAX ? (int32_t)doors : -1;
@@ -194,6 +210,8 @@ bool ucx_cma_can(struct ucx_peer *peer) {
 
         if (answer == VOUCH_GOOD) {
             ucx_doors_map(peer);
+        } else if (answer == VOUCH_REFUSED) {
+            peer->cma.refusal = errno;
         }
         state = answer == VOUCH_GOOD ? UCX_CMA_YES : UCX_CMA_NO;
         __atomic_store_n(&peer->cma.state, state, __ATOMIC_RELEASE);
@@ -202,7 +220,8 @@ bool ucx_cma_can(struct ucx_peer *peer) {
                             "agent \"%s\" is on this host, but its memory cannot be reached by the kernel's "
                             "copies (%s): UCX carries its bytes",
                             peer->name,
-                            answer == VOUCH_REFUSED ? strerror(errno) : "another process is there");
+                            answer == VOUCH_REFUSED ? strerror(peer->cma.refusal)
+                                                    : "another process is there");
         }
     }
     return state == UCX_CMA_YES;

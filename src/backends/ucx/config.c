@@ -7,6 +7,7 @@
 #include "ucx.h"
 
 #include "base/text.h"
+#include "netdev.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -29,6 +30,9 @@ static const struct setting defaults[] = {
     {"RC_FENCE", "none", UCX_VERSION(1, 19, 0)},
     /* Copies of one turn of progress: 1, the default, makes each small block pay for a turn over all transports. */
     {"CMA_TX_QUOTA", "32", UCX_VERSION(1, 21, 0)},
+    /* UCX connects within the call that first uses a peer. An interface that swallows packets would hold it for the system's
+     * 127 s; so it is 7 s, with two more tries in case a packet was lost. */
+    {"TCP_SYN_CNT", "2", UCX_VERSION(1, 21, 0)},
     {"MAX_HCA_PER_GPU", "auto", UCX_VERSION(1, 21, 0)},
     {"RNDV_PIPELINE_ERROR_HANDLING", "y", UCX_VERSION(1, 22, 0)},
 };
@@ -226,6 +230,75 @@ static bool tls_leaves_out_all(const char *tls) {
     return false;
 }
 
+const char *ucx_config_devices(const struct ucx_options *options, char *value, size_t size) {
+    const char *variable = getenv("UCX_NET_DEVICES");
+    struct text rest = text_of(options->engine_config), name, one;
+    bool found = false;
+
+    if (options->devices[0] != '\0') {
+        (void)snprintf(value, size, "%s", options->devices);
+        return "ucx_devices";
+    }
+    if (variable != NULL) {
+        (void)snprintf(value, size, "%s", variable);
+        return "UCX_NET_DEVICES";
+    }
+    while (next_pair(&rest, &name, &one)) {
+        char key[96];
+
+        if (one.at != NULL && copy_name(name, key, sizeof key) && strcmp(key, "NET_DEVICES") == 0) {
+            (void)snprintf(value, size, "%.*s", (int)one.len, one.at);
+            found = true;
+        }
+    }
+    return found ? "engine_config NET_DEVICES" : NULL;
+}
+
+/* Whether a transport list leaves tcp in. */
+static bool tls_has_tcp(const char *tls) {
+    struct text rest = text_of(tls[0] == '^' ? tls + 1 : tls), piece;
+    bool named = false;
+
+    while (text_split(&rest, ',', &piece)) {
+        named = named || text_equal(piece, "tcp") || text_equal(piece, "all");
+    }
+    return tls[0] == '\0' || named != (tls[0] == '^');
+}
+
+/* Where the user leaves the choice of network devices to us. Up to 1.20 UCX takes any interface that is up, also a bridge whose
+ * address each host with docker has, or one with a link-local address; later ones leave out link-local addresses and all bridges,
+ * also the one that a host's only address may be on. */
+static void choose_devices(const struct nixl_host *host, const struct ucx_library *library,
+                           const struct ucx_options *options, const char *tls, ucp_config_t *config) {
+    bool leaves_bridges_out = library->version >= UCX_VERSION(1, 21, 0), needs_bridges = false;
+    struct ucx_netdev *netdevs;
+    char list[1024];
+    size_t count;
+
+    if (ucx_config_devices(options, list, sizeof list) != NULL || !tls_has_tcp(tls)) {
+        return;
+    }
+    netdevs = malloc(UCX_NETDEVS * sizeof *netdevs);
+    if (netdevs == NULL) {
+        return;
+    }
+    count = ucx_netdevs(netdevs, UCX_NETDEVS);
+    for (size_t i = 0; i < count && leaves_bridges_out; i++) {
+        needs_bridges = needs_bridges || (netdevs[i].is_bridge && ucx_netdev_leads_out(&netdevs[i]));
+    }
+    if (needs_bridges) {
+        set_default(host, library, config, "TCP_BRIDGE_ENABLE", "y");
+    }
+    if ((needs_bridges || !leaves_bridges_out) && ucx_netdevs_choose(netdevs, count, list, sizeof list)) {
+        host->log(host->ctx, NIXL_LOG_INFO,
+                  "network devices: %s (UCX_NET_DEVICES or ucx_devices choose others); bridges of containers "
+                  "and link-local addresses are left out",
+                  list);
+        set_default(host, library, config, "NET_DEVICES", list);
+    }
+    free(netdevs);
+}
+
 /* Whether a transport list asks for that kind of shared memory. */
 static bool tls_asks_for(const char *tls, const char *kind) {
     struct text rest = text_of(tls), piece;
@@ -304,6 +377,7 @@ nixl_status_t ucx_config_make(const struct nixl_host *host, const struct ucx_lib
             set_default(host, library, config, "SYSV_ERROR_HANDLING", "y");
         }
     }
+    choose_devices(host, library, options, tls, config);
     result = apply_engine_config(host, library, config, options->engine_config);
     if (result == NIXL_SUCCESS) {
         result = apply_devices(host, library, config, options->devices);

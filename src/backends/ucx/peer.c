@@ -362,7 +362,7 @@ nixl_status_t ucx_end_connect(struct ucx_end *end) {
     const struct nixl_host *host = self->host;
     enum ucx_peer_state state = ucx_peer_is(peer);
     ucs_status_t status;
-    char words[512];
+    char words[512], hint[1024];
 
     if (__builtin_expect(state == UCX_PEER_OPEN && end->ep != NULL, 1)) {
         return NIXL_SUCCESS;
@@ -373,9 +373,10 @@ nixl_status_t ucx_end_connect(struct ucx_end *end) {
     if (endpoint_create(end->worker, peer->address, end, &end->ep, &status) != NIXL_SUCCESS) {
         end->ep = NULL;
         return host->fail(host->ctx, NIXL_ERR_BACKEND,
-                          "agent \"%s\" cannot be reached by the transports in use (UCX_TLS=%s): %s",
+                          "agent \"%s\" cannot be reached by the transports in use (UCX_TLS=%s): %s%s",
                           peer->name, self->tls[0] != '\0' ? self->tls : "all",
-                          ucx_words(self->library, status, words, sizeof words));
+                          ucx_words(self->library, status, words, sizeof words),
+                          ucx_route_hint(self, hint, sizeof hint));
     }
     return peer_opened(peer) ? NIXL_SUCCESS : ucx_fail_peer(peer);
 }
@@ -632,6 +633,8 @@ nixl_status_t ucx_peer_state(void *instance, void *handle) {
     return __atomic_load_n(&peer->is_connecting, __ATOMIC_RELAXED) ? NIXL_IN_PROG : NIXL_SUCCESS;
 }
 
+#define DEVICES_MAX 256
+
 /* Adds a name to "a+b" unless it is there. */
 static void add_name(char *names, size_t size, const char *name, size_t len) {
     struct text rest = text_of(names), one;
@@ -693,19 +696,21 @@ static void ask_transports(struct ucx_end *end, char *text, size_t size) {
 }
 
 /* The endpoint's lanes by name: those for remote access, and those for messages. Worker lock held. */
-static void lanes(struct ucx_end *end, char *rma, char *am, size_t size) {
+static void lanes(struct ucx_end *end, char *rma, char *am, size_t size, char devices[DEVICES_MAX]) {
     char *info = NULL;
     size_t info_len = 0;
     FILE *stream = open_memstream(&info, &info_len);
 
     rma[0] = '\0';
     am[0] = '\0';
+    devices[0] = '\0';
     if (stream == NULL) {
         return;
     }
     end->worker->self->ucx->ep_print_info(end->ep, stream);
     if (fclose(stream) == 0) {
         read_lanes(info, rma, am, size);
+        ucx_route_devices(info, rma[0] != '\0' ? rma : am, devices, DEVICES_MAX);
     }
     free(info);
     if (rma[0] == '\0' && am[0] == '\0') {
@@ -714,32 +719,22 @@ static void lanes(struct ucx_end *end, char *rma, char *am, size_t size) {
 }
 
 void ucx_end_look_at_lanes(struct ucx_end *end) {
-    struct ucx_peer *peer = end->peer;
-    char rma[64], am[64];
+    char rma[64], am[64], devices[DEVICES_MAX];
 
     if (end->has_lanes) {
         return;
     }
     end->has_lanes = true;
-    lanes(end, rma, am, sizeof rma);
+    lanes(end, rma, am, sizeof rma, devices);
     end->is_emulated = strcmp(rma[0] != '\0' ? rma : am, "tcp") == 0;
-    if (end->worker->index != 0) {
-        return; /* the same again */
-    }
-    peer->self->host->log(peer->self->host->ctx, NIXL_LOG_INFO,
-                          "bytes to and from agent \"%s\" go by %s, notifications by %s", peer->name,
-                          __atomic_load_n(&peer->cma.state, __ATOMIC_RELAXED) == UCX_CMA_YES
-                              ? "cma (the kernel's copies)"
-                          : rma[0] != '\0' ? rma
-                                           : am,
-                          am[0] != '\0' ? am : rma);
+    ucx_route_tell(end->peer, rma[0] != '\0' ? rma : am, am[0] != '\0' ? am : rma, devices);
 }
 
 nixl_status_t ucx_peer_transport(void *instance, void *handle, nixl_mem_t mem, char *text, size_t size) {
     struct ucx_instance *self = instance;
     struct ucx_peer *peer = handle;
     nixl_status_t status;
-    char rma[64] = "", am[64] = "";
+    char rma[64] = "", am[64] = "", devices[DEVICES_MAX];
 
     if (peer == NULL || peer->is_local) {
         (void)snprintf(text, size, "memcpy");
@@ -755,7 +750,8 @@ nixl_status_t ucx_peer_transport(void *instance, void *handle, nixl_mem_t mem, c
     ucx_worker_enter(ucx_first_worker(self));
     status = ucx_end_connect(&peer->ends[0]);
     if (status == NIXL_SUCCESS && peer->ends[0].ep != NULL) {
-        lanes(&peer->ends[0], rma, am, sizeof rma);
+        lanes(&peer->ends[0], rma, am, sizeof rma, devices);
+        ucx_end_look_at_lanes(&peer->ends[0]);
     }
     ucx_worker_leave(ucx_first_worker(self));
     if (status == NIXL_SUCCESS) {

@@ -101,9 +101,19 @@ enum ucx_cma_state {
     UCX_CMA_YES
 };
 
+/* Where a peer runs, as its note says. */
+enum ucx_place_of_peer {
+    UCX_PLACE_UNKNOWN = 0, /* elsewhere, or it does not say */
+    UCX_PLACE_HERE,        /* on this host, with process numbers that mean the same here */
+    UCX_PLACE_APART        /* on this host, in a process-number namespace of its own */
+};
+
 /* How the kernel's copies reach a peer (cma.c). */
 struct ucx_cma {
     uint32_t state; /* enum ucx_cma_state, atomic */
+    enum ucx_place_of_peer place;
+    bool is_offered; /* its note offers them */
+    int refusal;     /* errno of the kernel's refusal at the first try; written before `state` */
     int32_t pid;
     uint64_t proof; /* where its 16 bytes are */
     uint64_t vouched_ns;
@@ -137,6 +147,7 @@ struct ucx_peer {
     bool is_local;        /* an agent of this process: nothing goes through UCX */
     uint8_t local_id[16]; /* whose instance */
     bool takes_questions; /* its note offers them */
+    bool is_route_told;   /* atomic: which way its bytes go has been logged (route.c) */
     struct ucx_cma cma;
 
     /* Its failure is one for all workers. The lock guards what follows; once `state` says so the words stay. */
@@ -293,6 +304,8 @@ void ucx_config_transports(const struct nixl_host *host, const struct ucx_option
 bool ucx_config_is_chosen(const struct ucx_options *options, const char *tls);
 const char *ucx_config_choice(const struct ucx_options *options, const char *tls, const char **value);
 /* Sets the environment where UCX reads a switch only there, while it opens. Calls come in pairs, one pair at a time. */
+/* The variable or option that chooses the network devices, its value in `value`; NULL when there is none. */
+const char *ucx_config_devices(const struct ucx_options *options, char *value, size_t size);
 void ucx_config_environment(const struct ucx_library *library, const char *tls);
 /* Takes back what ucx_config_environment() set, for the instances to come. */
 void ucx_config_environment_restore(void);
@@ -366,6 +379,14 @@ void ucx_end_look_at_lanes(struct ucx_end *end);
  * suffice. */
 nixl_status_t ucx_peer_probe(struct ucx_instance *self);
 void ucx_note_make(struct ucx_instance *self);
+
+/* route.c: which way bytes go, for people */
+/* The devices that a transport's lanes use in what ucp_ep_print_info() says: "eth0,eth1". */
+void ucx_route_devices(const char *info, const char *carrier, char *devices, size_t size);
+/* Logs it once a peer, and warns where a setting would make it faster. */
+void ucx_route_tell(struct ucx_peer *peer, const char *bytes, const char *notifs, const char *devices);
+/* What a user could set when a peer cannot be reached: sentences behind ". ", "" for none. Returns text. */
+const char *ucx_route_hint(const struct ucx_instance *self, char *text, size_t size);
 
 /* notif.c */
 nixl_status_t ucx_notif_listen(struct ucx_worker *worker);

@@ -113,24 +113,17 @@ void ucx_region_leave(struct ucx_region *region) {
 }
 
 /* Memory of another kind than it is said to be would be read or written by the wrong engine. */
-static nixl_status_t check_kind(struct ucx_instance *self, ucp_mem_h memh, nixl_mem_t mem, uint64_t addr) {
+static nixl_status_t check_kind(struct ucx_instance *self, ucp_mem_h memh, uint64_t addr) {
     ucp_mem_attr_t attr = {.field_mask = UCP_MEM_ATTR_FIELD_MEM_TYPE};
     const struct nixl_host *host = self->host;
 
     if (self->ucx->mem_query(memh, &attr) != UCS_OK) {
         return NIXL_SUCCESS;
     }
-    if (mem == DRAM_SEG && attr.mem_type != UCS_MEMORY_TYPE_HOST) {
+    if (attr.mem_type != UCS_MEMORY_TYPE_HOST) {
         return host->fail(
             host->ctx, NIXL_ERR_INVALID_PARAM,
             "address 0x%" PRIx64 " is device memory, not host memory: it cannot be registered as DRAM", addr);
-    }
-    if (mem == VRAM_SEG && attr.mem_type == UCS_MEMORY_TYPE_HOST) {
-        return host->fail(host->ctx, NIXL_ERR_INVALID_PARAM,
-                          "address 0x%" PRIx64
-                          " is host memory to UCX %s: either it is, or this UCX was built "
-                          "without the GPU's support",
-                          addr, self->library->version_text);
     }
     return NIXL_SUCCESS;
 }
@@ -155,7 +148,7 @@ static nixl_status_t region_map(struct ucx_instance *self, struct ucx_region *re
                             region->addr, ucx_words(self->library, status, words, sizeof words));
     }
     if (result == NIXL_SUCCESS) {
-        result = check_kind(self, region->memh, region->mem, region->addr);
+        result = check_kind(self, region->memh, region->addr);
     }
     if (result == NIXL_SUCCESS) {
         status = self->ucx->rkey_pack(self->context, region->memh, &region->key, &region->key_len);
@@ -190,10 +183,10 @@ nixl_status_t ucx_region_open(void *instance, nixl_mem_t mem, const struct nixl_
     if (ucx_is_inherited(self)) {
         return ucx_fail_inherited(self);
     }
-    if (mem == VRAM_SEG && !self->has_device_memory) {
+    if (mem != DRAM_SEG) {
         return host->fail(host->ctx, NIXL_ERR_NOT_SUPPORTED,
-                          "UCX %s (%s) has no support for GPU memory on this machine",
-                          self->library->version_text, self->library->path);
+                          "GPU memory is not served yet%s: move it through host memory (DRAM)",
+                          self->has_device_memory ? "" : ", and this UCX knows of none on this machine");
     }
     if (desc->len == 0 || desc->addr == 0 || __builtin_add_overflow(desc->addr, desc->len, &end)) {
         return host->fail(host->ctx, NIXL_ERR_INVALID_PARAM,

@@ -134,6 +134,7 @@ static void ucx_close(void *instance) {
     /* UCX counts what peers that died or stopped left behind: that is for the log, not for the screen. */
     ucx_inside_enter(self->host);
     ucx_workers_close(self);
+    ucx_messages_close(self);
     if (self->context != NULL && !ucx_is_inherited(self)) {
         self->ucx->cleanup(self->context);
     }
@@ -152,6 +153,9 @@ static nixl_status_t open_all(struct ucx_instance *self) {
         status = ucx_workers_open(self);
     }
     ucx_config_environment_restore();
+    if (status == NIXL_SUCCESS) {
+        status = ucx_messages_open(self);
+    }
     if (status == NIXL_SUCCESS && ucx_config_is_chosen(self->options, self->tls)) {
         ucx_worker_enter(ucx_first_worker(self));
         status = ucx_peer_probe(self);

@@ -96,6 +96,95 @@ struct ucx_message *ucx_message_take(struct ucx_worker *worker, size_t len) {
     return message;
 }
 
+/* ---- messages that UCX copies ----
+ *
+ * UCX before 1.21 ends the process ("Assertion `comp->count > 0'") when a tcp connection breaks while a message is on its way
+ * from the sender's own memory. It copies, and is safe, when the message's type is one that only the sender can read.
+ */
+
+#define COPIED_BEFORE UCX_VERSION(1, 21, 0)
+#define COPIED_ALWAYS 512u /* bytes that every transport copies by itself */
+
+static void *copied_start(void *context, const void *buffer, size_t count) {
+    (void)context;
+    (void)count;
+    return (void *)(uintptr_t)buffer;
+}
+
+static void *copied_start_unpack(void *context, void *buffer, size_t count) {
+    (void)context;
+    (void)count;
+    return buffer;
+}
+
+static size_t copied_size(void *state) {
+    return ((const struct bytes *)state)->len;
+}
+
+static size_t copied_pack(void *state, size_t offset, void *dest, size_t max) {
+    const struct bytes *bytes = state;
+    size_t len = bytes->len - offset < max ? bytes->len - offset : max;
+
+    memcpy(dest, bytes->data + offset, len);
+    return len;
+}
+
+static ucs_status_t copied_unpack(void *state, size_t offset, const void *src, size_t len) {
+    (void)state;
+    (void)offset;
+    (void)src;
+    (void)len;
+    return UCS_ERR_UNSUPPORTED;
+}
+
+static void copied_finish(void *state) {
+    (void)state;
+}
+
+nixl_status_t ucx_messages_open(struct ucx_instance *self) {
+    static const ucp_generic_dt_ops_t ops = {
+        .start_pack = copied_start,
+        .start_unpack = copied_start_unpack,
+        .packed_size = copied_size,
+        .pack = copied_pack,
+        .unpack = copied_unpack,
+        .finish = copied_finish,
+    };
+    char words[512];
+    ucs_status_t status = UCS_OK;
+
+    if (self->library->version < COPIED_BEFORE) {
+        status = self->ucx->dt_create_generic(&ops, NULL, &self->copied);
+        self->has_copied = status == UCS_OK;
+    }
+    return status == UCS_OK
+               ? NIXL_SUCCESS
+               : self->host->fail(self->host->ctx, NIXL_ERR_BACKEND, "messages cannot be sent: %s",
+                                  ucx_words(self->library, status, words, sizeof words));
+}
+
+void ucx_messages_close(struct ucx_instance *self) {
+    if (self->has_copied) {
+        self->ucx->dt_destroy(self->copied);
+        self->has_copied = false;
+    }
+}
+
+ucs_status_ptr_t ucx_message_send(struct ucx_message *message, ucp_ep_h ep, unsigned id,
+                                  ucp_request_param_t *param) {
+    const struct ucx_instance *self = message->worker->self;
+    const struct bytes *bytes = &message->bytes;
+
+    param->op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+    param->flags |= UCP_AM_SEND_FLAG_EAGER;
+    if (!self->has_copied || bytes->len <= COPIED_ALWAYS) {
+        return self->ucx->am_send_nbx(ep, id, NULL, 0, bytes->data, bytes->len, param);
+    }
+    param->op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
+    param->datatype = self->copied;
+    return self->ucx->am_send_nbx(ep, id, NULL, 0, bytes, 1, param);
+}
+
 static void on_sent(void *request, ucs_status_t status, void *arg) {
     struct ucx_message *message = arg;
     struct ucx_end *end = message->end;
@@ -125,9 +214,7 @@ nixl_status_t ucx_notif_send(struct ucx_peer *peer, const void *msg, size_t len,
     struct ucx_instance *self = peer->self;
     struct ucx_end *end = &peer->ends[0];
     const struct nixl_host *host = self->host;
-    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
-                                                 UCP_OP_ATTR_FIELD_FLAGS,
-                                 .flags = UCP_AM_SEND_FLAG_EAGER,
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
                                  .cb.send = on_sent};
     size_t name_len = strlen(host->agent);
     size_t size = wire_notif_size(name_len, len);
@@ -139,10 +226,11 @@ nixl_status_t ucx_notif_send(struct ucx_peer *peer, const void *msg, size_t len,
     }
     message->end = end;
     message->xfer = xfer;
+    message->bytes.len = size;
     (void)wire_notif_encode(message->bytes.data, host->agent, name_len, msg, len);
     param.user_data = message;
     end->pending++;
-    request = self->ucx->am_send_nbx(end->ep, UCX_AM_NOTIF, NULL, 0, message->bytes.data, size, &param);
+    request = ucx_message_send(message, end->ep, UCX_AM_NOTIF, &param);
     if (UCS_PTR_IS_PTR(request)) {
         return xfer != NULL ? NIXL_IN_PROG : NIXL_SUCCESS;
     }

@@ -66,14 +66,11 @@ static void on_answer_sent(void *request, ucs_status_t status, void *arg) {
     self->ucx->request_free(request);
 }
 
-static void answer(struct ucx_instance *self, ucp_ep_h ep, struct ucx_message *message) {
-    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
-                                                 UCP_OP_ATTR_FIELD_FLAGS,
-                                 .flags = UCP_AM_SEND_FLAG_EAGER,
+static void answer(ucp_ep_h ep, struct ucx_message *message) {
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
                                  .cb.send = on_answer_sent,
                                  .user_data = message};
-    ucs_status_ptr_t request =
-        self->ucx->am_send_nbx(ep, UCX_AM_ANSWER, NULL, 0, message->bytes.data, message->bytes.len, &param);
+    ucs_status_ptr_t request = ucx_message_send(message, ep, UCX_AM_ANSWER, &param);
 
     if (!UCS_PTR_IS_PTR(request)) {
         ucx_message_give_back(message);
@@ -160,7 +157,7 @@ static ucs_status_t on_question(void *arg, const void *header, size_t header_len
     }
     h = head_to_wire(h);
     memcpy(message->bytes.data, &h, sizeof h);
-    answer(self, param->reply_ep, message);
+    answer(param->reply_ep, message);
     return UCS_OK;
 }
 
@@ -271,7 +268,6 @@ static void on_question_sent(void *request, ucs_status_t status, void *arg) {
 }
 
 bool ucx_ask(struct ucx_xfer *xfer, struct ucx_op *op) {
-    struct ucx_instance *self = xfer->self;
     struct ucx_worker *worker = xfer->worker;
     struct ucx_end *end = xfer->end;
     const struct ucx_key *key = xfer->request->runs[xfer->place.run].remote_key;
@@ -279,9 +275,8 @@ bool ucx_ask(struct ucx_xfer *xfer, struct ucx_op *op) {
                      .kind = xfer->request->op == NIXL_WRITE ? KIND_WRITE : KIND_READ,
                      .region_addr = key->addr,
                      .region_len = key->region_len};
-    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
-                                                 UCP_OP_ATTR_FIELD_FLAGS,
-                                 .flags = UCP_AM_SEND_FLAG_EAGER | UCP_AM_SEND_FLAG_REPLY,
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+                                 .flags = UCP_AM_SEND_FLAG_REPLY,
                                  .cb.send = on_question_sent};
     struct ucx_message *message;
     struct ucx_op **slot;
@@ -306,7 +301,7 @@ bool ucx_ask(struct ucx_xfer *xfer, struct ucx_op *op) {
     *slot = op;
     param.user_data = message;
     end->pending++;
-    request = self->ucx->am_send_nbx(end->ep, UCX_AM_QUESTION, NULL, 0, message->bytes.data, len, &param);
+    request = ucx_message_send(message, end->ep, UCX_AM_QUESTION, &param);
     if (UCS_PTR_IS_PTR(request)) {
         return true;
     }

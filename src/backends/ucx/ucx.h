@@ -273,6 +273,8 @@ struct ucx_instance {
     uint32_t generation; /* fork_generation() at open */
     ucp_context_h context;
     bool has_device_memory; /* UCX knows memory kinds besides the host's */
+    ucp_datatype_t copied;  /* of messages that UCX is made to copy (notif.c), if has_copied */
+    bool has_copied;
     /* The first one is the agent's address: what others send comes to it, and every notification leaves by it. */
     struct ucx_worker *workers;
     unsigned worker_count;
@@ -398,6 +400,11 @@ nixl_status_t ucx_notif_send(struct ucx_peer *peer, const void *msg, size_t len,
 /* A message with room for `len` bytes, NULL without memory; and back. Worker lock held. */
 struct ucx_message *ucx_message_take(struct ucx_worker *worker, size_t len);
 void ucx_message_give_back(struct ucx_message *message);
+/* ucp_am_send_nbx() of its bytes, eager; the callback, its argument and further flags are in `param`. */
+ucs_status_ptr_t ucx_message_send(struct ucx_message *message, ucp_ep_h ep, unsigned id,
+                                  ucp_request_param_t *param);
+nixl_status_t ucx_messages_open(struct ucx_instance *self);
+void ucx_messages_close(struct ucx_instance *self);
 /* `handler` gets the worker. */
 nixl_status_t ucx_notif_handler(struct ucx_worker *worker, unsigned id, ucp_am_recv_callback_t handler);
 

@@ -73,6 +73,8 @@ static const struct symbol symbols[] = {
     SYMBOL(get_nbx),
     SYMBOL(am_send_nbx),
     SYMBOL(request_free),
+    SYMBOL(dt_create_generic),
+    SYMBOL(dt_destroy),
     {"ucs_status_string", offsetof(struct ucx_abi, status_string), false},
     {"ucs_log_push_handler", offsetof(struct ucx_abi, log_push_handler), true},
 };

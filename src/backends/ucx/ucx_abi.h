@@ -89,6 +89,8 @@ struct ucx_abi {
     ucs_status_ptr_t (*am_send_nbx)(ucp_ep_h ep, unsigned id, const void *header, size_t header_len,
                                     const void *buffer, size_t count, const ucp_request_param_t *param);
     void (*request_free)(void *request);
+    ucs_status_t (*dt_create_generic)(const ucp_generic_dt_ops_t *ops, void *context, ucp_datatype_t *type);
+    void (*dt_destroy)(ucp_datatype_t type);
 
     /* libucs */
     const char *(*status_string)(ucs_status_t status);

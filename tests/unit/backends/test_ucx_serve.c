@@ -19,7 +19,6 @@ static struct ucx_region region;
 static struct ucx_instance self;
 static struct ucx_worker worker;
 static struct nixl_host host;
-static struct ucx_abi abi;
 static struct {
     unsigned count;
     struct head head;
@@ -57,13 +56,13 @@ nixl_status_t ucx_notif_handler(struct ucx_worker *on, unsigned id, ucp_am_recv_
     return NIXL_SUCCESS;
 }
 
-static ucs_status_ptr_t fake_send(ucp_ep_h ep, unsigned id, const void *header, size_t header_len,
-                                  const void *buffer, size_t count, const ucp_request_param_t *param) {
+ucs_status_ptr_t ucx_message_send(struct ucx_message *message, ucp_ep_h ep, unsigned id,
+                                  ucp_request_param_t *param) {
     assert_int_equal(id, UCX_AM_ANSWER);
     answered.count++;
-    answered.head = head_from_wire(buffer);
-    answered.len = count - sizeof(struct head);
-    memcpy(answered.data, (const uint8_t *)buffer + sizeof(struct head), answered.len);
+    answered.head = head_from_wire(message->bytes.data);
+    answered.len = message->bytes.len - sizeof(struct head);
+    memcpy(answered.data, message->bytes.data + sizeof(struct head), answered.len);
     return NULL;
 }
 
@@ -77,9 +76,8 @@ static int setup(void **state) {
     }
     region =
         (struct ucx_region){.self = &self, .addr = (uintptr_t)memory + 1000, .len = 2000, .is_open = true};
-    abi = (struct ucx_abi){.am_send_nbx = fake_send};
     host = (struct nixl_host){.log = fake_log};
-    self = (struct ucx_instance){.host = &host, .ucx = &abi};
+    self = (struct ucx_instance){.host = &host};
     worker = (struct ucx_worker){.self = &self};
     memset(&answered, 0, sizeof answered);
     logged = 0;

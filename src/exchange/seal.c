@@ -5,33 +5,19 @@
  * neither made up, nor replayed in another connection or place, nor sent back. docs/security.md says what this does not
  * protect.
  */
+#include "exchange/mac.h"
 #include "exchange/p2p.h"
 
 #include "base/text.h"
 
-#include <endian.h>
 #include <string.h>
 #include <sys/random.h>
 
-static const char title[] = "nixl p2p 1";
-
 static bool seal_mac(const struct conn *conn, bool is_ours, uint64_t counter, struct bytes_view payload,
                      uint8_t mac[AUTH_MAC_LEN]) {
-    /* 'c': sent by the side that connected. */
-    const char side = is_ours != conn->is_accepted ? 'c' : 's';
-    const uint64_t wire_counter = htole64(counter);
-    const uint8_t *client = conn->is_accepted ? conn->nonce_theirs : conn->nonce_ours;
-    const uint8_t *server = conn->is_accepted ? conn->nonce_ours : conn->nonce_theirs;
-    const struct auth_piece pieces[] = {
-        {title, sizeof title},
-        {&side, 1},
-        {client, WIRE_P2P_NONCE_LEN},
-        {server, WIRE_P2P_NONCE_LEN},
-        {&wire_counter, sizeof wire_counter},
-        {payload.data, payload.len},
-    };
-
-    return auth_mac(conn->p2p->exchange->auth, pieces, sizeof pieces / sizeof pieces[0], mac);
+    return exchange_mac(conn->p2p->exchange->auth, is_ours != conn->is_accepted,
+                        conn->is_accepted ? conn->nonce_theirs : conn->nonce_ours,
+                        conn->is_accepted ? conn->nonce_ours : conn->nonce_theirs, counter, payload, mac);
 }
 
 bool seal_hello(struct conn *conn) {

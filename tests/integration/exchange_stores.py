@@ -75,7 +75,7 @@ def nixl_info_shows_who_has_published_what():
     with Etcd() as endpoint:
         extra = {"NIXL_ETCD_ENDPOINTS": endpoint}
         assert "nothing is published" in info(**extra).stdout
-        code = ("import nixl, sys\na = nixl.nixl_agent('shown', nixl.nixl_agent_config(backends=['UCX']))\n"
+        code = ("import nixl, sys\na = nixl.nixl_agent('shown', nixl.nixl_agent_config(enable_prog_thread=True, backends=['UCX']))\n"
                 "a.send_local_metadata()\nprint('sent', flush=True)\nsys.stdin.read()\n")
         package = os.path.join(BUILD, "bindings", "python")
         if not os.path.isdir(os.path.join(package, "nixl")):
@@ -95,6 +95,10 @@ def nixl_info_shows_who_has_published_what():
         assert 0 <= rows[1]["age_s"] < 60
         text = info(**extra).stdout
         assert "shown" in text and "metadata" in text and "UCX" in text, text
+        text = info("--peer", "shown", **extra).stdout
+        assert text.startswith("agent       shown\n") and "\ntransport   UCX cma\n" in text, text
+        done = info("--peer", "hidden", **extra)
+        assert done.returncode == 1 and "agent hidden has not published its metadata" in done.stderr, done.stderr
         agent.communicate(timeout=30)
 
 

@@ -65,7 +65,7 @@ static void name_copy(char *to, size_t size, const uint8_t *from, size_t len) {
     to[used] = '\0';
 }
 
-static void row_read(struct etcd_http *http, size_t skip, const struct etcd_kv *kv, struct row *row) {
+static void name_read(const struct etcd_kv *kv, size_t skip, struct row *row) {
     const uint8_t *name = kv->key.data + skip;
     size_t len = kv->key.len - skip;
     const uint8_t *slash;
@@ -80,6 +80,10 @@ static void row_read(struct etcd_http *http, size_t skip, const struct etcd_kv *
     if (slash != NULL) {
         name_copy(row->label, sizeof row->label, slash + 1, len - (size_t)(slash - name) - 1);
     }
+}
+
+static void row_read(struct etcd_http *http, size_t skip, const struct etcd_kv *kv, struct row *row) {
+    name_read(kv, skip, row);
     row->blob_len = kv->value.len;
     row->lease_s = lease_left(http, kv->lease);
     blob_read(&kv->value, row);
@@ -141,7 +145,25 @@ static void show(struct etcd_http *http, const char *name_space, const struct et
     json_decref(list);
 }
 
-bool etcd_show(bool json) {
+/* The metadata of that agent among all keys: its name may hold slashes, and the namespace may end in one. */
+static nixl_status_t blob_pick(const struct etcd_reply *reply, size_t skip, const char *agent,
+                               struct bytes *blob) {
+    struct row row;
+
+    for (size_t i = 0; i < reply->kv_count; i++) {
+        const struct etcd_kv *kv = &reply->kvs[i];
+
+        name_read(kv, skip, &row);
+        if (strcmp(row.agent, agent) == 0 && strcmp(row.label, "metadata") == 0) {
+            return bytes_append(blob, kv->value.data, kv->value.len) ? NIXL_SUCCESS
+                                                                     : fail_memory("a blob", kv->value.len);
+        }
+    }
+    return fail(NIXL_ERR_NOT_FOUND, "agent %s has not published its metadata", agent);
+}
+
+/* Asks for all keys, and hands them to one of the two. */
+static bool ask_all(bool json, const char *agent, struct bytes *blob) {
     struct etcd_http http = {0};
     struct etcd_reply reply;
     char *endpoints = NULL;
@@ -163,7 +185,11 @@ bool etcd_show(bool json) {
     if (status == NIXL_SUCCESS) {
         status = etcd_list(&http, name_space, &reply);
         if (status == NIXL_SUCCESS) {
-            show(&http, name_space, &reply, json);
+            if (agent != NULL) {
+                status = blob_pick(&reply, strlen(name_space), agent, blob);
+            } else {
+                show(&http, name_space, &reply, json);
+            }
             etcd_reply_free(&reply);
         }
         etcd_http_close(&http);
@@ -174,4 +200,12 @@ bool etcd_show(bool json) {
     free(endpoints);
     free(name_space);
     return status == NIXL_SUCCESS;
+}
+
+bool etcd_show(bool json) {
+    return ask_all(json, NULL, NULL);
+}
+
+bool etcd_blob(const char *agent, struct bytes *blob) {
+    return ask_all(false, agent, blob);
 }

@@ -3,8 +3,12 @@
  * nixl-info: the library's version, the backends found and whether each one opens here, their options. For people, or
  * as JSON.
  */
+#include "ask.h"
 #include "etcd.h"
+#include "peer.h"
 #include "probe.h"
+
+#include "base/error.h"
 
 #include <nixl/nixl.h>
 
@@ -17,7 +21,8 @@
 
 struct request {
     bool json, no_open, brief, etcd;
-    char **names; /* asked for; none: all */
+    const char *peer; /* NULL: backends are asked for */
+    char **names;     /* asked for; none: all */
     int count;
 };
 
@@ -36,7 +41,9 @@ static void usage(FILE *out) {
     fprintf(
         out,
         "usage: nixl-info [--json] [--brief] [--no-open] [BACKEND ...]\n"
-        "       nixl-info --etcd [--json]\n\n"
+        "       nixl-info --etcd [--json]\n"
+        "       nixl-info --peer HOST[:PORT] [--json]\n"
+        "       nixl-info --etcd --peer NAME [--json]\n\n"
         "Shows NIXL's version, the backends that can be asked for, whether they open on this machine, and "
         "their\n"
         "options with default, range and meaning. With names, only those backends.\n\n"
@@ -44,6 +51,10 @@ static void usage(FILE *out) {
         "  --brief    without the options\n"
         "  --no-open  do not try to open the backends\n"
         "  --etcd     instead: what agents have published in etcd (NIXL_ETCD_ENDPOINTS and its relatives)\n"
+        "  --peer     instead: the agent that listens at HOST:PORT (or, with --etcd, the one that has "
+        "published "
+        "under\n"
+        "             NAME): who it is, what it has registered, and which way bytes go from here to it\n"
         "  --version  the version alone\n"
         "  --help     this text\n\n"
         "NIXL_PLUGIN_DIR names the folder of the backends; unset, it is \"plugins\" beside the library.\n");
@@ -270,6 +281,12 @@ static int parse(int argc, char **argv, struct request *request) {
             request->brief = true;
         } else if (strcmp(argv[i], "--etcd") == 0) {
             request->etcd = true;
+        } else if (strcmp(argv[i], "--peer") == 0 || strncmp(argv[i], "--peer=", 7) == 0) {
+            request->peer = argv[i][6] == '=' ? argv[i] + 7 : ++i < argc ? argv[i] : "";
+            if (request->peer[0] == '\0') {
+                fprintf(stderr, "nixl-info: --peer needs HOST:PORT, or with --etcd an agent's name\n");
+                return EXIT_FAILURE;
+            }
         } else if (strcmp(argv[i], "--version") == 0) {
             printf("nixl-info %s\n", nixl_version());
             return EXIT_SUCCESS;
@@ -287,6 +304,28 @@ static int parse(int argc, char **argv, struct request *request) {
     return -1;
 }
 
+#define ASK_MS 5000
+
+static bool peer_ask(const struct request *request) {
+    struct bytes blob = {0};
+    bool ok;
+
+#ifdef NIXL_HAS_ETCD
+    if (request->etcd) {
+        ok = etcd_blob(request->peer, &blob);
+    } else
+#endif
+    {
+        ok = ask_agent(request->peer, ASK_MS, &blob) == NIXL_SUCCESS;
+        if (!ok) {
+            fprintf(stderr, "nixl-info: %s\n", error_text());
+        }
+    }
+    ok = ok && peer_show(&blob, request->json);
+    bytes_free(&blob);
+    return ok;
+}
+
 int main(int argc, char **argv) {
     struct request request = {0};
     struct nixl_names *found = NULL;
@@ -297,14 +336,20 @@ int main(int argc, char **argv) {
     if (rc >= 0) {
         return rc;
     }
+#ifndef NIXL_HAS_ETCD
     if (request.etcd) {
-#ifdef NIXL_HAS_ETCD
-        return etcd_show(request.json) ? EXIT_SUCCESS : EXIT_FAILURE;
-#else
         fprintf(stderr, "nixl-info: --etcd: this nixl-info was built without libcurl\n");
         return EXIT_FAILURE;
-#endif
     }
+#endif
+    if (request.peer != NULL) {
+        return peer_ask(&request) ? EXIT_SUCCESS : EXIT_FAILURE;
+    }
+#ifdef NIXL_HAS_ETCD
+    if (request.etcd) {
+        return etcd_show(request.json) ? EXIT_SUCCESS : EXIT_FAILURE;
+    }
+#endif
     if (request.count != 0) {
         names = (struct nixl_names){(size_t)request.count, (const char *const *)request.names};
     } else {

@@ -10,7 +10,7 @@ JSON     ?= build/bench-core.json
 OPTIONS  ?=
 ARGS     ?=
 
-.PHONY: all help deps deps-build deps-test deps-check build test bench bench-core bench-net bench-files bench-python wheel \
+.PHONY: all help deps deps-build deps-test deps-check build test bench bench-core bench-net bench-files bench-etcd bench-python wheel \
         fuzz coverage install soak failures-table format check-format lint clean
 .NOTPARALLEL:
 
@@ -22,6 +22,7 @@ help:
 	@echo 'make bench              two processes, UCX, memory to memory: WRITE, then READ, every byte checked'
 	@echo 'make bench-net          transfers between two processes in all settings, in rounds (JSON=file, ROUNDS=5)'
 	@echo 'make bench-files        file transfers beside fio, in alternation (JSON=file)'
+	@echo 'make bench-etcd         what 2,000 to 100,000 agents ask of one etcd (JSON=file, AGENTS="2000 10000")'
 	@echo 'make bench-core         costs of single calls, without a network (JSON=file)'
 	@echo 'make bench-python       costs of calls from Python (JSON=file)'
 	@echo 'make wheel              dist/nixl-*.whl, for every Python from 3.11 on; needs PyPI'
@@ -69,6 +70,11 @@ bench-files: JSON = build/bench-files.json
 bench-files: deps-build
 	@scripts/build.sh build $(OPTIONS)
 	@bench/files/bench_files.py build/bench/files/bench-files '$(JSON)'
+
+bench-etcd: JSON = build/bench-etcd.json
+bench-etcd: deps-test
+	@scripts/build.sh build $(OPTIONS)
+	@bench/etcd/bench_etcd.py build/bench/etcd/bench-etcd '$(JSON)' $(AGENTS)
 
 bench-python: deps-build
 	@scripts/build.sh build $(OPTIONS)

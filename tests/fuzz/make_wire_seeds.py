@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the seeds of the wire fuzz targets to tests/fuzz/corpus/wire_*.
+"""Writes the seeds of the wire fuzz targets to tests/fuzz/corpus/wire_*, and those of the listener.
 
 The reference's vectors, and bytes put together here from the description in src/wire/wire.h, right and wrong,
 one file a way to be wrong.
@@ -141,4 +141,23 @@ write("wire_notif", {
     "nul-in-name": PREFIX + field("name", b"a\0b") + field("msg", b"message"),
     "no-message": PREFIX + field("name", b"agent") + field("mgs", b"message"),
     "cut": PREFIX + field("name", b"agent") + field("msg", b"message")[:-1],
+})
+
+# First byte: 1 a frame, 0 as it is, +2 in two pieces.
+write("listener", {
+    "send": b"\x01NIXLCOMM:SEND",
+    "send-in-pieces": b"\x03NIXLCOMM:SEND",
+    "load": b"\x01NIXLCOMM:LOAD" + BARE,
+    "load-sealed": b"\x01NIXLCOMM:LOAD" + sealed(BARE, head()),
+    "load-nothing": b"\x01NIXLCOMM:LOAD",
+    "invalidate": b"\x01NIXLCOMM:INVLB",
+    "several": b"\x01NIXLCOMM:LOAD" + BARE + b"NIXLCOMM:INVLBNIXLCOMM:SEND",
+    "hello": b"\x01NIXLCOMM:HELO" + bytes(40),
+    "seal": b"\x01NIXLCOMM:SEAL" + bytes(60),
+    "no-command": b"\x01hello",
+    "empty-frame": b"\x01",
+    "huge-frame": b"\x00" + u64(2**63) + b"NIXLCOMM:SEND",
+    "frame-cut": b"\x00" + u64(100) + b"NIXLCOMM:SEND",
+    "two-frames": b"\x02" + 2 * (u64(13) + b"NIXLCOMM:SEND"),
+    "zero-frames": b"\x00" + bytes(64),
 })

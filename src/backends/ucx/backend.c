@@ -147,7 +147,7 @@ static nixl_status_t open_all(struct ucx_instance *self) {
     nixl_status_t status;
 
     ucx_config_transports(self->host, self->options, self->tls, sizeof self->tls);
-    ucx_config_environment(self->library, self->options->error_handling == UCX_ERRORS_PEER ? self->tls : "");
+    ucx_config_environment(self->library, self->tls, self->options->error_handling == UCX_ERRORS_PEER);
     status = open_context(self);
     if (status == NIXL_SUCCESS) {
         status = ucx_workers_open(self);

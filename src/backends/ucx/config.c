@@ -316,18 +316,33 @@ static bool tls_asks_for(const char *tls, const char *kind) {
 
 /* The environment is the process's: one instance opens at a time. */
 static pthread_mutex_t environment_lock = PTHREAD_MUTEX_INITIALIZER;
-static bool has_set_posix, has_set_sysv;
+static bool has_set_posix, has_set_sysv, has_set_segment;
 
-static bool set_here(const char *variable, bool wanted) {
-    return wanted && getenv(variable) == NULL && setenv(variable, "y", 0) == 0;
+static bool set_here(const char *variable, const char *value, bool wanted) {
+    return wanted && getenv(variable) == NULL && setenv(variable, value, 0) == 0;
 }
 
-void ucx_config_environment(const struct ucx_library *library, const char *tls) {
-    bool by_variable = library->version < SM_BY_CONFIG;
+/* Whether tcp is among the transports, which UCX must have for its variables not to be warned of. */
+static bool has_tcp(const char *tls) {
+    struct text rest = text_of(tls[0] == '^' ? tls + 1 : tls), piece;
+
+    while (text_split(&rest, ',', &piece)) {
+        if (text_equal(piece, "tcp") || text_equal(piece, "all")) {
+            return tls[0] != '^';
+        }
+    }
+    return tls[0] == '\0' || tls[0] == '^';
+}
+
+void ucx_config_environment(const struct ucx_library *library, const char *tls, bool peer_errors) {
+    bool by_variable = library->version < SM_BY_CONFIG, sm = by_variable && peer_errors;
 
     pthread_mutex_lock(&environment_lock);
-    has_set_posix = set_here("UCX_POSIX_ERROR_HANDLING", by_variable && tls_asks_for(tls, "posix"));
-    has_set_sysv = set_here("UCX_SYSV_ERROR_HANDLING", by_variable && tls_asks_for(tls, "sysv"));
+    has_set_posix = set_here("UCX_POSIX_ERROR_HANDLING", "y", sm && tls_asks_for(tls, "posix"));
+    has_set_sysv = set_here("UCX_SYSV_ERROR_HANDLING", "y", sm && tls_asks_for(tls, "sysv"));
+    /* Messages are copied with these versions (notif.c): as large a piece as a receiver takes, or each costs 8 calls. */
+    has_set_segment = set_here("UCX_TCP_TX_SEG_SIZE", "64k",
+                               by_variable && has_tcp(tls) && getenv("UCX_TCP_RX_SEG_SIZE") == NULL);
 }
 
 void ucx_config_environment_restore(void) {
@@ -336,6 +351,9 @@ void ucx_config_environment_restore(void) {
     }
     if (has_set_sysv) {
         (void)unsetenv("UCX_SYSV_ERROR_HANDLING");
+    }
+    if (has_set_segment) {
+        (void)unsetenv("UCX_TCP_TX_SEG_SIZE");
     }
     pthread_mutex_unlock(&environment_lock);
 }

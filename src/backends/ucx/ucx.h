@@ -308,7 +308,7 @@ const char *ucx_config_choice(const struct ucx_options *options, const char *tls
 /* Sets the environment where UCX reads a switch only there, while it opens. Calls come in pairs, one pair at a time. */
 /* The variable or option that chooses the network devices, its value in `value`; NULL when there is none. */
 const char *ucx_config_devices(const struct ucx_options *options, char *value, size_t size);
-void ucx_config_environment(const struct ucx_library *library, const char *tls);
+void ucx_config_environment(const struct ucx_library *library, const char *tls, bool peer_errors);
 /* Takes back what ucx_config_environment() set, for the instances to come. */
 void ucx_config_environment_restore(void);
 

@@ -34,6 +34,8 @@ test  openssl          openssl                        cmd openssl
 test  python3          Python_3                       cmd python3
 test  python3-pip      pip_for_Python_3               py pip
 test  python3-dev      Python.h                       pyh
+test  iproute2         ip_and_ss                      file /usr/bin/ss /bin/ss /usr/sbin/ss
+test  nftables         nft                            file /usr/sbin/nft /sbin/nft /usr/bin/nft
 test  ca-certificates  certificates_of_the_web        file /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/ca-bundle.pem
 check cargo            cargo                          cmd cargo
 check abigail-tools    abidiff                        cmd abidiff

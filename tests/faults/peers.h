@@ -129,7 +129,8 @@ static inline bool may_be_aborted(const struct local *l, const struct node_setti
     return strncmp(setting->tls, "sm", 2) != 0 && strstr(nixl_backend_description(l->ucx), "UCX 1.1") != NULL;
 }
 
-/* Registers each test once for each line of the matrix and runs them; initial_state is the setting. */
+/* Registers each test once for each line of the matrix and runs them, or those that NIXL_TEST_ONLY (with * and ?) names;
+ * initial_state is the setting. */
 static inline int run_matrix(const struct CMUnitTest *tests, size_t count) {
     static struct CMUnitTest all[128];
     static char names[128][160];
@@ -143,6 +144,7 @@ static inline int run_matrix(const struct CMUnitTest *tests, size_t count) {
             all[used].initial_state = (void *)(uintptr_t)&matrix[s];
         }
     }
+    cmocka_set_test_filter(getenv("NIXL_TEST_ONLY"));
     return _cmocka_run_group_tests("matrix", all, used, NULL, NULL);
 }
 

@@ -329,6 +329,8 @@ void node_main(int argc, char **argv) {
 
 /* ---- telling it ---- */
 
+bool (*node_before_exec)(void);
+
 bool node_start(struct node *n, const char *name, const struct node_setting *setting, size_t len,
                 const char *const *environment) {
     char fd[16], size[32], self[4096];
@@ -356,7 +358,9 @@ bool node_start(struct node *n, const char *name, const struct node_setting *set
                 (void)unsetenv(environment[i]);
             }
         }
-        (void)execve(self, argv, environ);
+        if (node_before_exec == NULL || node_before_exec()) {
+            (void)execve(self, argv, environ);
+        }
         _exit(127);
     }
     (void)close(pair[1]);

@@ -42,6 +42,9 @@ void node_main(int argc, char **argv);
 bool local_open(struct local *l, const char *name, const struct node_setting *setting, size_t len);
 void local_close(struct local *l);
 
+/* When not NULL, called in the new process before it becomes a node, e.g. to enter a namespace; false ends it. */
+extern bool (*node_before_exec)(void);
+
 /* Starts a node named `name` with `len` bytes; `environment` as "NAME=value" or "NAME" (removed), ..., NULL, or NULL. */
 bool node_start(struct node *n, const char *name, const struct node_setting *setting, size_t len,
                 const char *const *environment);

@@ -311,7 +311,9 @@ struct nixl_backend_ops {
      * local memory any more. Returns at once.
      * May be called for a request that is completing at this moment, and again with more force. */
     void (*cancel)(void *self, struct nixl_request *request, enum nixl_cancel how);
-    /* Data; may be NULL (NOT_SUPPORTED). Fills duration_ns, margin_ns and method. */
+    /* Data; may be NULL, and may fail with NOT_SUPPORTED: then the agent times transfers and tells by those.
+     * Fills duration_ns, margin_ns and method. Also asked when a request is made and several backends of one
+     * rank could carry it, so the answer for the same request should stay the same. */
     nixl_status_t (*cost)(void *self, const struct nixl_request *request, struct nixl_cost *cost);
     /* Data; may be NULL. As peer_transport, for a request. */
     nixl_status_t (*transport)(void *self, const struct nixl_request *request, char *text, size_t size);

@@ -307,7 +307,8 @@ struct nixl_failure_info {
 
 enum nixl_cost_method {
     NIXL_COST_ANALYTICAL_BACKEND = 0, /* computed by the backend from what it knows of the path */
-    NIXL_COST_MEASURED = 1            /* from transfers that were timed */
+    NIXL_COST_MEASURED = 1,           /* from transfers or copies that were timed */
+    NIXL_COST_DECLARED = 2            /* by the kind of backend alone: nothing of this way was timed yet */
 };
 
 struct nixl_cost {
@@ -588,8 +589,11 @@ NIXL_API struct nixl_backend *nixl_xfer_backend(const struct nixl_xfer *xfer);
  * name alone where it cannot know yet. Valid until this thread's next call. Threads: any. */
 NIXL_API const char *nixl_xfer_transport(const struct nixl_xfer *xfer);
 
-/* What a run of the request would take; `cost` is initialized with NIXL_COST_INIT. Fails: NOT_SUPPORTED (the
- * backend cannot tell), NOT_FOUND (peer gone). Threads: any. */
+/* What a run of the request would take; `cost` is initialized with NIXL_COST_INIT. A backend that cannot tell
+ * has the first runs of its requests timed, and the estimate is made of those (docs/choice.md). Within this
+ * process and to others of this host the copying is measured once, at the first question, which takes up to
+ * 5 ms then. Fails: NOT_FOUND (peer gone), what the backend says of a connection that cannot be made.
+ * Threads: any. */
 NIXL_API nixl_status_t nixl_xfer_cost(const struct nixl_xfer *xfer, struct nixl_cost *cost);
 
 /* ---- Notifications ------------------------------------------------------------------------------------ */

@@ -155,6 +155,7 @@ static void agent_free(struct nixl_agent *agent) {
     changes_destroy(agent);
     region_set_destroy(&agent->regions);
     hash_clear(&agent->peers, NULL);
+    cost_free(agent->costs);
     bytes_free(&agent->blob);
     auth_close(agent->auth);
     rwlock_destroy(&agent->tables_rwlock);

@@ -192,6 +192,7 @@ struct nixl_xfer *build_finish(struct build *build, const struct recipe *recipe)
         xfer->peer_changes = __atomic_load_n(&build->peer->changes, __ATOMIC_RELAXED);
         peer_use(build->peer);
     }
+    xfer->is_timed = agent->telemetry;
     xfer_notif_set(xfer, options->has_notif);
     xfer->timeout_ms = timeout_in_force(options->timeout_ms, agent->xfer_timeout_ms);
     xfer->stall_timeout_ms = build->peer == NULL
@@ -251,6 +252,7 @@ nixl_status_t build_offer(struct nixl_xfer *xfer) {
     unsigned mark = backend_mark();
     nixl_status_t status;
 
+    cost_begin(xfer);
     if (backend->ops.request_open == NULL) {
         return NIXL_SUCCESS;
     }

@@ -322,7 +322,9 @@ static nixl_status_t create(struct nixl_agent *agent, nixl_xfer_op_t op, const s
     struct recipe recipe = {.op = op, .options = options};
     struct build build;
     char refusal[256]; /* of the last backend that would not take the request */
+    struct nixl_xfer *best = NULL;
     uint32_t tried = 0;
+    uint32_t among = UINT32_MAX; /* once there is one: those that may be cheaper */
     uint32_t hints;
     nixl_status_t status = build_check_options(op, options);
 
@@ -340,29 +342,39 @@ static nixl_status_t create(struct nixl_agent *agent, nixl_xfer_op_t op, const s
     for (;;) {
         struct nixl_xfer *made = NULL;
         struct peer *peer;
-        uint32_t mask;
+        uint32_t mask = 0;
 
         tables_search(agent);
         status = create_peer(agent, name != NULL ? name : "", &creation, &peer);
         if (status == NIXL_SUCCESS) {
-            mask = build_reachers(agent, peer) & (hints != 0 ? hints : UINT32_MAX) & ~tried;
+            mask = build_reachers(agent, peer) & (hints != 0 ? hints : UINT32_MAX) & among & ~tried;
             status = create_try(&build, agent, peer, &creation, given, mask, &recipe, &made);
         }
         tables_leave(agent);
-        if (made == NULL) {
+        if (made == NULL && best == NULL) {
             return status == NIXL_ERR_NOT_FOUND && tried != 0 ? fail(NIXL_ERR_NOT_SUPPORTED, "%s", refusal)
                                                               : status;
         }
-        tried |= 1u << made->backend->slot;
-        status = build_offer(made);
-        if (status == NIXL_SUCCESS) {
-            *xfer = made;
-            return status;
+        if (made != NULL) {
+            struct nixl_backend *backend = made->backend;
+
+            tried |= 1u << backend->slot;
+            status = build_offer(made);
+            if (status == NIXL_SUCCESS) {
+                if (best == NULL) {
+                    among = select_rivals(agent, options, mask, backend);
+                }
+                best = select_cheaper(best, made);
+            } else if (best == NULL && status != NIXL_ERR_NOT_SUPPORTED) {
+                return status;
+            } else {
+                (void)snprintf(refusal, sizeof refusal, "%s", error_text());
+            }
         }
-        if (status != NIXL_ERR_NOT_SUPPORTED) {
-            return status;
+        if (best != NULL && (made == NULL || (among & ~tried) == 0)) {
+            *xfer = best;
+            return NIXL_SUCCESS;
         }
-        (void)snprintf(refusal, sizeof refusal, "%s", error_text());
     }
 }
 

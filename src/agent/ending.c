@@ -149,8 +149,11 @@ void xfer_complete(void *ctx, struct nixl_request *request, const struct nixl_fa
     } else if (xfer->peer == NULL && xfer->sends_notif) {
         xfer_notify_self(xfer);
     }
-    if (agent->telemetry) {
+    if (xfer->is_timed) {
         xfer->end_ns = clock_now_ns();
+        if (failure == NULL) {
+            cost_note(xfer, xfer->start_ns, xfer->end_ns);
+        }
     }
     /* After this another thread may release the request. Only its address is used below. */
     before = __atomic_exchange_n(&xfer->state, final, __ATOMIC_ACQ_REL);

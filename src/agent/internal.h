@@ -57,6 +57,7 @@ struct nixl_backend {
     struct lock control;
     struct plugin_options options; /* parsed values, kept as long as the instance */
     bool needs_progress;           /* instance has event_fd or period, and progress */
+    bool is_timed;                 /* atomic: it cannot tell what a transfer takes; new requests are timed */
     const void *conn;              /* REMOTE: conn_info()'s bytes, asked for once */
     size_t conn_len;
     const void *note; /* note()'s bytes, or NULL */
@@ -254,7 +255,8 @@ struct peer {
     struct region_set regions;
     struct lingering *lingering; /* regions that left the set while requests name them, by id (linger.c) */
     size_t lingering_count, lingering_cap;
-    bool has_trailer; /* guarded by agent->loading, as the next four */
+    struct cost_record *costs; /* a list; atomic */
+    bool has_trailer;          /* guarded by agent->loading, as the next four */
     bool is_complete; /* a full blob was loaded: what is not known of complete_generation is not there */
     struct wire_incarnation incarnation;
     uint64_t generation; /* the newest seen */
@@ -427,6 +429,8 @@ struct nixl_xfer {
     uint64_t local_changes; /* agent->local_changes when its regions were last seen alive */
     uint64_t peer_changes;  /* peer->changes, likewise */
     bool sends_notif;       /* the stored notification is sent with each post */
+    bool is_timed;          /* by clocks around each run: telemetry, or runs_to_time */
+    uint8_t runs_to_time;   /* how many more are for the record `cost` */
     uint8_t cancel_level;   /* atomic, enum xfer_cancel_level; of this run */
     /* Held while cancel is called: a post waits for it. Its holder takes nothing else but xfers_lock and
      * words_lock. */
@@ -434,7 +438,8 @@ struct nixl_xfer {
     uint64_t timeout_ms, stall_timeout_ms; /* in force; NIXL_NO_TIMEOUT for none */
     uint64_t deadline_ns;                  /* atomic, coarse clock; CLOCK_NEVER */
     uint64_t moved_ns, moved_bytes;        /* atomic: the last time done_bytes was seen to change (stall) */
-    uint64_t start_ns, post_ns, end_ns;    /* telemetry */
+    uint64_t start_ns, post_ns, end_ns;    /* where is_timed */
+    struct cost_record *cost;              /* of its way, or NULL */
 
     /* Regions are known by id: that they are gone is noticed, and their handles are not used then. The keys
      * of a peer's regions must outlive the request all the same: linger.c sees to that. */
@@ -481,6 +486,18 @@ bool xfer_any_active_uses_marked(struct nixl_agent *agent);
 uint64_t xfer_check_deadlines(struct nixl_agent *agent, uint64_t now_ns);
 /* Cancels and quiesces all requests, detaches them and all prepared lists from the agent. For destroy. */
 void xfer_orphan_all(struct nixl_agent *agent);
+
+/* ---- What transfers take (cost.c) ---------------------------------------------------------------------- */
+
+struct cost_record;
+
+/* A request that its backend has taken: whether its first runs are timed. */
+void cost_begin(struct nixl_xfer *xfer);
+/* A timed run ended well: called by whoever ends it, before the state says so. */
+void cost_note(struct nixl_xfer *xfer, uint64_t start_ns, uint64_t end_ns);
+/* An estimate by what was timed, else by the rank of the backend. Any thread. */
+void cost_tell(const struct nixl_xfer *xfer, struct nixl_cost *cost);
+void cost_free(struct cost_record *records);
 
 /* ---- Notices of failure to targets (notices.c) --------------------------------------------------------- */
 
@@ -628,6 +645,7 @@ struct nixl_agent {
     struct lock xfers_lock;
     struct nixl_xfer *xfers;
     struct nixl_dlist *dlists;
+    struct cost_record *costs; /* of transfers within the agent and to storage: a list; atomic */
 
     struct inbox inbox;
     struct notices notices;
@@ -733,6 +751,13 @@ static inline const struct nixl_options *options_view(const struct nixl_options 
  * how many. */
 unsigned select_order(struct nixl_agent *agent, const struct nixl_options *options, uint32_t mask,
                       struct nixl_backend *order[AGENT_BACKENDS]);
+/* Backends of `mask` that are as cheap as the chosen one by rank, could carry the same and tell what it takes: none
+ * when the options name some, or the chosen one cannot tell. Tables need not be held. */
+uint32_t select_rivals(const struct nixl_agent *agent, const struct nixl_options *options, uint32_t mask,
+                       const struct nixl_backend *chosen);
+/* The cheaper one of two requests for the same, by what their backends say; the first one (may be NULL) where
+ * they say the same or cannot tell. The other one is released. No lock held. */
+struct nixl_xfer *select_cheaper(struct nixl_xfer *first, struct nixl_xfer *second);
 /* Appends to the error text which plugins would take these kinds ("POSIX would: create it with
  * nixl_backend_create()"). */
 void select_suggest(struct nixl_agent *agent, nixl_mem_t local, nixl_mem_t remote, bool remote_peer);

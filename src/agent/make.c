@@ -253,7 +253,9 @@ static nixl_status_t make(struct nixl_agent *agent, nixl_xfer_op_t op, const str
     struct nixl_backend *order[AGENT_BACKENDS];
     struct build build;
     struct recipe recipe = {.op = op, .options = options};
+    struct nixl_xfer *best = NULL;
     uint32_t tried = 0;
+    uint32_t among = UINT32_MAX; /* once there is one: those that may be cheaper */
     uint32_t hints;
     nixl_status_t status = make_check(agent, local, remote, count);
 
@@ -270,7 +272,7 @@ static nixl_status_t make(struct nixl_agent *agent, nixl_xfer_op_t op, const str
     recipe.remote_mem = remote->mem;
     for (;;) {
         struct nixl_xfer *made = NULL;
-        uint32_t mask;
+        uint32_t mask = 0;
 
         tables_search(agent);
 #ifndef BREAK_1
@@ -282,7 +284,7 @@ static nixl_status_t make(struct nixl_agent *agent, nixl_xfer_op_t op, const str
 #endif
         {
             mask = view_backends(local) & view_backends(remote) & build_reachers(agent, remote->peer);
-            mask &= (hints != 0 ? hints : UINT32_MAX) & ~tried;
+            mask &= (hints != 0 ? hints : UINT32_MAX) & among & ~tried;
             if (mask == 0) {
                 /* The last one that refused has said why. */
                 if (tried == 0) {
@@ -298,18 +300,22 @@ static nixl_status_t make(struct nixl_agent *agent, nixl_xfer_op_t op, const str
             }
         }
         tables_leave(agent);
-        if (made == NULL) {
+        if (made != NULL) {
+            tried |= 1u << order[0]->slot;
+            status = build_offer(made);
+        }
+        if (made != NULL && status == NIXL_SUCCESS) {
+            if (best == NULL) {
+                among = select_rivals(agent, options, mask, order[0]);
+            }
+            best = select_cheaper(best, made);
+        } else if (best == NULL && (made == NULL || status != NIXL_ERR_NOT_SUPPORTED)) {
             return status;
         }
-        status = build_offer(made);
-        if (status == NIXL_SUCCESS) {
-            *xfer = made;
-            return status;
+        if (best != NULL && (made == NULL || (among & ~tried) == 0)) {
+            *xfer = best;
+            return NIXL_SUCCESS;
         }
-        if (status != NIXL_ERR_NOT_SUPPORTED) {
-            return status;
-        }
-        tried |= 1u << order[0]->slot;
     }
 }
 

@@ -63,6 +63,7 @@ void peer_unref(struct peer *peer) {
         bytes_free(&peer->conns[slot]);
     }
     region_set_destroy(&peer->regions);
+    cost_free(peer->costs);
     free(peer->name);
     free(peer);
 }

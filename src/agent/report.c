@@ -123,11 +123,12 @@ nixl_status_t nixl_xfer_cost(const struct nixl_xfer *xfer, struct nixl_cost *cos
         return fail(NIXL_ERR_NOT_FOUND, "cost: peer \"%.64s\" was removed or replaced", xfer->peer->name);
     }
     backend = xfer->backend;
-    if (backend->ops.cost == NULL) {
-        return fail(NIXL_ERR_NOT_SUPPORTED, "cost: backend %s cannot tell", backend->ops.name);
-    }
-    status = backend->ops.cost(backend->self, &xfer->request, &full);
-    if (status != NIXL_SUCCESS) {
+    status = backend->ops.cost != NULL ? backend->ops.cost(backend->self, &xfer->request, &full)
+                                       : NIXL_ERR_NOT_SUPPORTED;
+    if (status == NIXL_ERR_NOT_SUPPORTED) {
+        full = (struct nixl_cost)NIXL_COST_INIT;
+        cost_tell(xfer, &full);
+    } else if (status != NIXL_SUCCESS) {
         status = backend_fault(backend, mark, status, "estimating the cost");
         error_prefix("cost");
         return status;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which backend serves: the caller's hints in their order, else the cheapest by declared rank, else the first
- * created. The same agent with the same calls always chooses the same.
+ * Which backend serves: the caller's hints in their order, else the cheapest by declared rank, of equals the
+ * cheapest for this request by their own word, else the first created. The same agent with the same calls
+ * always chooses the same.
  */
 #include "internal.h"
 
@@ -82,6 +83,49 @@ unsigned select_order(struct nixl_agent *agent, const struct nixl_options *optio
         order[at] = backend;
     }
     return count;
+}
+
+uint32_t select_rivals(const struct nixl_agent *agent, const struct nixl_options *options, uint32_t mask,
+                       const struct nixl_backend *chosen) {
+    uint32_t rivals = 0;
+
+    if (options->backend_count != 0 || chosen->ops.cost == NULL) {
+        return 0;
+    }
+    for (mask &= ~(1u << chosen->slot); mask != 0; mask &= mask - 1) {
+        const struct nixl_backend *backend = agent->backends[__builtin_ctz(mask)];
+
+        if (backend->instance.rank == chosen->instance.rank && backend->ops.cost != NULL &&
+            (!options->has_notif || (backend->instance.caps & NIXL_CAP_NOTIF) != 0)) {
+            rivals |= 1u << backend->slot;
+        }
+    }
+    return rivals;
+}
+
+/* What the backend itself says; UINT64_MAX when it cannot tell. */
+static uint64_t cost_of(const struct nixl_xfer *xfer) {
+    struct nixl_cost cost = NIXL_COST_INIT;
+
+    return xfer->backend->ops.cost(xfer->backend->self, &xfer->request, &cost) == NIXL_SUCCESS
+               ? cost.duration_ns
+               : UINT64_MAX;
+}
+
+struct nixl_xfer *select_cheaper(struct nixl_xfer *first, struct nixl_xfer *second) {
+    uint64_t costs[2];
+    struct nixl_xfer *loser = second;
+
+    if (first == NULL) {
+        return second;
+    }
+    costs[0] = cost_of(first);
+    costs[1] = cost_of(second);
+    if (costs[0] != UINT64_MAX && costs[1] < costs[0]) {
+        loser = first;
+    }
+    (void)nixl_xfer_release(loser); /* never posted: it cannot fail */
+    return loser == second ? first : second;
 }
 
 void select_suggest(struct nixl_agent *agent, nixl_mem_t local, nixl_mem_t remote, bool remote_peer) {

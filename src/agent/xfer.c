@@ -325,6 +325,7 @@ static RARE nixl_status_t post_timed(struct nixl_xfer *xfer) {
     xfer->post_ns = end > start ? end - start : 1;
     if (status == NIXL_SUCCESS) {
         xfer->end_ns = end;
+        cost_note(xfer, start, end);
     }
     return status;
 }
@@ -357,8 +358,8 @@ static inline __attribute__((always_inline)) nixl_status_t post(struct nixl_xfer
     }
     word_store(xfer, XFER_IN_PROG, true);
     words_given = __atomic_load_n(&backend->words_given, __ATOMIC_RELAXED);
-    status = __builtin_expect(xfer->agent->telemetry, 0) ? post_timed(xfer)
-                                                         : backend->ops.post(backend->self, request);
+    status =
+        __builtin_expect(xfer->is_timed, 0) ? post_timed(xfer) : backend->ops.post(backend->self, request);
     if (status == NIXL_IN_PROG) {
         post_clocks(xfer);
         __atomic_store_n(&xfer->is_posting, false, __ATOMIC_RELEASE);

@@ -116,7 +116,6 @@ static void request_tells_its_backend(void **state) {
     nixl_capi_params_t params;
     nixl_capi_cost_t method;
     int64_t duration = -1, margin = -1;
-    nixl_capi_status_t status;
 
     assert_ok(nixl_capi_query_xfer_backend(pair->near, req, &backend));
     assert_non_null(backend);
@@ -124,13 +123,10 @@ static void request_tells_its_backend(void **state) {
     assert_ok(nixl_capi_destroy_mem_list(mems));
     assert_ok(nixl_capi_destroy_params(params));
     assert_ok(nixl_capi_destroy_backend(backend));
-    status = nixl_capi_estimate_xfer_cost(pair->near, req, NULL, &duration, &margin, &method);
-    if (status == NIXL_CAPI_SUCCESS) {
-        assert_true(duration >= 0 && margin >= 0);
-        assert_int_equal(method, NIXL_CAPI_COST_ANALYTICAL_BACKEND);
-    } else {
-        assert_int_equal(status, NIXL_CAPI_ERROR_BACKEND); /* the backend cannot tell */
-    }
+    /* Microseconds: what takes less is told as one. */
+    assert_ok(nixl_capi_estimate_xfer_cost(pair->near, req, NULL, &duration, &margin, &method));
+    assert_true(duration >= 1 && margin >= 1);
+    assert_int_equal(method, NIXL_CAPI_COST_ANALYTICAL_BACKEND);
     end_request(pair, req);
 }
 

@@ -125,6 +125,14 @@ void write_and_read_carry_every_byte(void **) {
     Pair pair;
     nixlXferReqH *req = pair.write();
     nixlBackendH *backend = nullptr;
+    std::chrono::microseconds duration{0}, margin{0};
+    nixl_cost_t method;
+
+    // MOCK says 8 bytes a nanosecond and a tenth in doubt.
+    assert_int_equal(pair.near.estimateXferCost(req, duration, margin, method), NIXL_SUCCESS);
+    assert_int_equal(duration.count(), (bytes / 8 + 999) / 1000);
+    assert_int_equal(margin.count(), (bytes / 8 / 10 + 999) / 1000);
+    assert_true(method == nixl_cost_t::ANALYTICAL_BACKEND);
 
     assert_int_equal(pair.near.getXferStatus(req), NIXL_ERR_NOT_POSTED);
     assert_int_equal(pair.run(req), NIXL_SUCCESS);

@@ -223,6 +223,30 @@ static void whole_file_is_registered_moved_and_deregistered(void **state) {
     assert_int_equal(node_deregister(&node, DRAM_SEG, (uintptr_t)bytes, sizeof bytes, 7), NIXL_SUCCESS);
 }
 
+/* By its kind at first; once a file was written, by what that took. */
+static void cost_is_declared_until_a_file_was_written(void **state) {
+    char *bytes = aligned_alloc(4096, 1 << 20);
+    struct nixl_cost cost = NIXL_COST_INIT;
+    struct nixl_xfer *xfer;
+
+    need_queue(state, false);
+    pattern(bytes, 1 << 20, 3);
+    assert_int_equal(node_register(&node, DRAM_SEG, (uintptr_t)bytes, 1 << 20, 0, NULL), NIXL_SUCCESS);
+    assert_int_equal(node_register(&node, FILE_SEG, 0, 0, (uint64_t)fd, NULL), NIXL_SUCCESS);
+    assert_int_equal(node_xfer(&node, NIXL_WRITE, bytes, 1 << 20, (uint64_t)fd, 0, &xfer), NIXL_SUCCESS);
+    assert_int_equal(nixl_xfer_cost(xfer, &cost), NIXL_SUCCESS);
+    assert_int_equal(cost.method, NIXL_COST_DECLARED);
+    assert_true(cost.duration_ns > 0);
+    assert_int_equal(cost.margin_ns, cost.duration_ns);
+    assert_int_equal(node_run(xfer), NIXL_SUCCESS);
+    assert_int_equal(nixl_xfer_cost(xfer, &cost), NIXL_SUCCESS);
+    assert_int_equal(cost.method, NIXL_COST_MEASURED);
+    assert_true(cost.duration_ns > 0 && cost.margin_ns > 0);
+    assert_int_equal(nixl_xfer_release(xfer), NIXL_SUCCESS);
+    node_close(&node);
+    free(bytes);
+}
+
 static void handle_is_posted_ten_times_with_changed_bytes(void **state) {
     char *bytes = aligned_alloc(4096, 8192), back[8192];
     int direct = direct_descriptor(), i, pass;
@@ -544,6 +568,7 @@ int main(void) {
         CASE(options_are_checked),
         CASE(query_answers_for_a_thousand_paths),
         CASE(whole_file_is_registered_moved_and_deregistered),
+        CASE(cost_is_declared_until_a_file_was_written),
         CASE(handle_is_posted_ten_times_with_changed_bytes),
         CASE(ten_thousand_blocks_complete_while_nobody_polls),
         CASE(idle_agent_with_files_uses_no_processor_time),

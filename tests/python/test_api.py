@@ -344,6 +344,25 @@ def test_telemetry_is_numbers_in_microseconds(make_pair):
     assert (times.totalBytes, times.descCount) == (1 << 16, 2)
 
 
+def test_a_transfer_s_cost_is_microseconds_and_how_they_were_found(pair):
+    handle = pair.write(blocks=2)
+    # MOCK says 8 bytes a nanosecond and a tenth in doubt: 8192 and 819 ns of 65536 bytes, rounded up.
+    assert pair.left.estimate_xfer_cost(handle) == (9, 1, "ANALYTICAL_BACKEND")
+    pair.left.release_xfer_handle(handle)
+
+
+def test_the_cost_of_a_backend_that_cannot_tell_is_declared_then_measured(make_pair):
+    pair = make_pair(params={"mute": "yes"})
+    handle = pair.write(blocks=1)
+    duration, margin, method = pair.left.estimate_xfer_cost(handle)
+    assert duration > 0 and margin > 0 and method == "DECLARED"
+    handle = pair.write(blocks=1)
+    pair.left.transfer(handle)
+    finish(pair.left, handle)
+    duration, margin, method = pair.left.estimate_xfer_cost(handle)
+    assert duration > 0 and margin > 0 and method == "MEASURED"
+
+
 def test_a_finished_transfer_has_telemetry_also_while_it_is_off(pair):
     handle = pair.write(blocks=2)
     with pytest.raises(b.nixlNotPostedError):

@@ -502,7 +502,7 @@ class nixl_agent:
     def estimate_xfer_cost(self, req_handle: nixl_xfer_handle) -> Tuple[int, int, str]:
         """What the transfer would take: microseconds, the error to expect, and how it was found."""
         duration, margin, method = self.agent.estimateXferCost(req_handle._handle)
-        return duration, margin, {0: "ANALYTICAL_BACKEND", 1: "MEASURED"}.get(method, "UNKNOWN")
+        return duration, margin, {0: "ANALYTICAL_BACKEND", 1: "MEASURED", 2: "DECLARED"}.get(method, "UNKNOWN")
 
     def query_xfer_backend(self, handle: nixl_xfer_handle) -> str:
         """The name of the backend that serves a transfer."""

@@ -43,6 +43,7 @@ class nixl_thread_sync_t(enum.Enum):
 class nixl_cost_t(enum.Enum):
     NIXL_COST_ANALYTICAL_BACKEND = 0
     NIXL_COST_MEASURED = 1
+    NIXL_COST_DECLARED = 2
 
 NIXL_IN_PROG: nixl_status_t
 NIXL_SUCCESS: nixl_status_t
@@ -71,6 +72,7 @@ NIXL_THREAD_SYNC_RW: nixl_thread_sync_t
 NIXL_THREAD_SYNC_DEFAULT: nixl_thread_sync_t
 NIXL_COST_ANALYTICAL_BACKEND: nixl_cost_t
 NIXL_COST_MEASURED: nixl_cost_t
+NIXL_COST_DECLARED: nixl_cost_t
 
 class nixlError(Exception):
     status: nixl_status_t

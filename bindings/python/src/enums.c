@@ -40,6 +40,7 @@ static const struct member sync_members[] = {{"NIXL_THREAD_SYNC_NONE", NIXL_SYNC
                                              {NULL, 0}};
 static const struct member cost_members[] = {{"NIXL_COST_ANALYTICAL_BACKEND", NIXL_COST_ANALYTICAL_BACKEND},
                                              {"NIXL_COST_MEASURED", NIXL_COST_MEASURED},
+                                             {"NIXL_COST_DECLARED", NIXL_COST_DECLARED},
                                              {NULL, 0}};
 
 #define STATUS_LOWEST NIXL_ERR_NO_TELEMETRY

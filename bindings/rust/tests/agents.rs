@@ -99,6 +99,9 @@ fn write_carries_every_byte_and_its_notification() {
         .unwrap();
     assert!(matches!(pair.left.get_xfer_status(&request), Err(NixlError::BackendError))); // never posted
     assert!(matches!(request.get_telemetry(), Err(NixlError::BackendError)));
+    let (duration, margin, method) = pair.left.estimate_xfer_cost(&request, None).unwrap();
+    assert!(duration >= 1 && margin >= 1);
+    assert_eq!(method, CostMethod::AnalyticalBackend);
     run(&pair.left, &request, None);
     let mut map = NotificationMap::new().unwrap();
     take(&pair.right, &mut map, "left", 1);

@@ -432,10 +432,3 @@ enum ucx_copy ucx_cma_some(struct ucx_xfer *xfer, bool in_post, struct ucx_copy_
              (now = clock_now_ns()) < end);
     return outcome;
 }
-
-void ucx_cma_cost(const struct nixl_request *request, struct nixl_cost *cost) {
-    /* A call, its vectors, their bytes: orders of size, as measured on one machine (4 KiB blocks 1.4 us, 1 MiB 64 us). */
-    cost->method = NIXL_COST_ANALYTICAL_BACKEND;
-    cost->duration_ns = 1000 + request->block_count * 600 + request->total_bytes / 16;
-    cost->margin_ns = cost->duration_ns;
-}

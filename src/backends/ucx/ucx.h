@@ -296,6 +296,9 @@ struct ucx_instance {
     struct ucx_instance *next; /* in the registry */
 };
 
+/* cost.c */
+nixl_status_t ucx_cost(void *self, const struct nixl_request *request, struct nixl_cost *cost);
+
 /* config.c: UCX's settings. */
 nixl_status_t ucx_config_make(const struct nixl_host *host, const struct ucx_library *library,
                               const struct ucx_options *options, ucp_config_t **config);
@@ -422,7 +425,6 @@ nixl_status_t ucx_request_open(void *self, struct nixl_request *request);
 void ucx_request_close(void *self, struct nixl_request *request);
 nixl_status_t ucx_post(void *self, struct nixl_request *request);
 void ucx_cancel(void *self, struct nixl_request *request, enum nixl_cancel how);
-nixl_status_t ucx_cost(void *self, const struct nixl_request *request, struct nixl_cost *cost);
 nixl_status_t ucx_transport(void *self, const struct nixl_request *request, char *text, size_t size);
 /* Within a callback: a request's notification has left, or could not. */
 void ucx_xfer_notified(struct ucx_xfer *xfer, ucs_status_t status);
@@ -472,7 +474,6 @@ bool ucx_cma_can(struct ucx_peer *peer);
 bool ucx_cma_is_gone(struct ucx_peer *peer);
 /* Copies on for a bounded time. Without locks; one thread at a time for a request. */
 enum ucx_copy ucx_cma_some(struct ucx_xfer *xfer, bool in_post, struct ucx_copy_failure *failure);
-void ucx_cma_cost(const struct nixl_request *request, struct nixl_cost *cost);
 
 /* doors.c: which blocks are registered, for those that cma.c serves */
 void ucx_doors_open(struct ucx_instance *self);

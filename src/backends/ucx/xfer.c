@@ -576,47 +576,6 @@ void ucx_cancel(void *instance, struct nixl_request *request, enum nixl_cancel h
     }
 }
 
-nixl_status_t ucx_cost(void *instance, const struct nixl_request *request, struct nixl_cost *cost) {
-    struct ucx_instance *self = instance;
-    const struct nixl_host *host = self->host;
-    const struct ucx_xfer *xfer = request->state;
-    double seconds = 0;
-    nixl_status_t status;
-
-    if (ucx_is_inherited(self)) {
-        return ucx_fail_inherited(self);
-    }
-    if (xfer->by_cma) {
-        ucx_cma_cost(request, cost);
-        return NIXL_SUCCESS;
-    }
-    if (xfer->is_copy || self->ucx->ep_evaluate_perf == NULL) {
-        return host->fail(host->ctx, NIXL_ERR_NOT_SUPPORTED, "UCX cannot tell what this transfer takes");
-    }
-    ucx_worker_enter(xfer->worker);
-    status = ucx_end_connect(xfer->end);
-    for (size_t i = 0; i < request->run_count && status == NIXL_SUCCESS; i++) {
-        struct ucx_span span = ucx_run_span(&request->runs[i], request->flags);
-        ucp_ep_evaluate_perf_param_t param = {.field_mask = UCP_EP_PERF_PARAM_FIELD_MESSAGE_SIZE,
-                                              .message_size = span.len};
-        ucp_ep_evaluate_perf_attr_t attr = {.field_mask = UCP_EP_PERF_ATTR_FIELD_ESTIMATED_TIME};
-
-        if (self->ucx->ep_evaluate_perf(xfer->end->ep, &param, &attr) != UCS_OK) {
-            status =
-                host->fail(host->ctx, NIXL_ERR_NOT_SUPPORTED, "UCX cannot tell what this transfer takes");
-        } else {
-            seconds += attr.estimated_time * (double)span.count;
-        }
-    }
-    ucx_worker_leave(xfer->worker);
-    if (status == NIXL_SUCCESS) {
-        cost->method = NIXL_COST_ANALYTICAL_BACKEND;
-        cost->duration_ns = seconds < 1e9 ? (uint64_t)(seconds * 1e9) : UINT64_C(1000000000000000000);
-        cost->margin_ns = 0;
-    }
-    return status;
-}
-
 nixl_status_t ucx_transport(void *instance, const struct nixl_request *request, char *text, size_t size) {
     return ucx_peer_transport(instance, request->peer, request->local_mem, text, size);
 }

@@ -27,7 +27,8 @@ enum mock_progress {
 struct mock_options {
     int progress;
     uint64_t delay_us, chunk, connect_us, rank;
-    bool hold, stubborn;
+    uint64_t cost_speed;
+    bool hold, stubborn, mute;
     int64_t fail_at, fail_block, fail_status;
     uint64_t fail_post, fail_region, fail_key, fail_peer, fail_notify;
     const char *fail_text, *note, *mems, *caps;

@@ -324,8 +324,11 @@ void mock_cancel(void *self, struct nixl_request *request, enum nixl_cancel how)
 nixl_status_t mock_cost(void *self, const struct nixl_request *request, struct nixl_cost *cost) {
     const struct mock *mock = self;
 
+    if (mock->options.mute) {
+        return mock->host->fail(mock->host->ctx, NIXL_ERR_NOT_SUPPORTED, MOCK_NAME " is mute");
+    }
     cost->method = NIXL_COST_ANALYTICAL_BACKEND;
-    cost->duration_ns = mock->options.delay_us * 1000 + request->total_bytes / 8;
+    cost->duration_ns = mock->options.delay_us * 1000 + request->total_bytes / mock->options.cost_speed;
     cost->margin_ns = cost->duration_ns / 10;
     return NIXL_SUCCESS;
 }

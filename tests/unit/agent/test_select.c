@@ -124,6 +124,131 @@ static void suggestion_names_plugins_that_would_do(void **state) {
     nixl_agent_destroy(agent);
 }
 
+/* ---- of equal rank: by cost ---- */
+
+/* "A" with MOCK (starts late, fast) and MOCK2 (starts at once, slow), both over its memory: 100 us + 10 bytes a ns
+ * against 1 byte a ns by their own words, so that they cost the same at some 111 kB. */
+struct rivals {
+    struct nixl_agent *agent;
+    struct nixl_backend *late, *slow;
+    unsigned char *memory;
+    struct nixl_dlist *here, *there;
+};
+
+static void rivals_begin(struct rivals *r, const char *late_rank, bool slow_is_mute) {
+    struct nixl_param late[] = {{"rank", late_rank}, {"delay_us", "100"}, {"cost_speed", "10"}};
+    struct nixl_param slow[] = {{"rank", "30"}, {"cost_speed", "1"}, {"mute", slow_is_mute ? "yes" : "no"}};
+    struct nixl_desc descs[2];
+    struct nixl_list list = NIXL_LIST(DRAM_SEG, descs, 2);
+
+    assert_status(nixl_agent_create("A", NULL, &r->agent), NIXL_SUCCESS);
+    assert_status(nixl_backend_create(r->agent, "MOCK", late, 3, &r->late), NIXL_SUCCESS);
+    assert_status(nixl_backend_create(r->agent, "MOCK2", slow, 3, &r->slow), NIXL_SUCCESS);
+    r->memory = calloc(1, MEMORY);
+    assert_non_null(r->memory);
+    register_block(r->agent, r->memory, MEMORY);
+    descs[0] = (struct nixl_desc){(uintptr_t)r->memory, 1000, 0};
+    descs[1] = (struct nixl_desc){(uintptr_t)r->memory, 400000, 0};
+    assert_status(nixl_dlist_prepare(r->agent, NULL, &list, NULL, &r->here), NIXL_SUCCESS);
+    assert_status(nixl_dlist_prepare(r->agent, "A", &list, NULL, &r->there), NIXL_SUCCESS);
+}
+
+static void rivals_end(struct rivals *r) {
+    nixl_dlist_release(r->here);
+    nixl_dlist_release(r->there);
+    nixl_agent_destroy(r->agent);
+    free(r->memory);
+}
+
+static struct nixl_backend *chosen(struct rivals *r, bool by_make, int32_t index,
+                                   const struct nixl_options *options) {
+    struct nixl_desc desc = {(uintptr_t)r->memory, index == 0 ? 1000 : 400000, 0};
+    struct nixl_list list = NIXL_LIST(DRAM_SEG, &desc, 1);
+    struct nixl_backend *backend;
+    struct nixl_xfer *xfer;
+
+    if (by_make) {
+        assert_status(
+            nixl_xfer_make(r->agent, NIXL_WRITE, r->here, &index, r->there, &index, 1, options, &xfer),
+            NIXL_SUCCESS);
+    } else {
+        assert_status(nixl_xfer_create(r->agent, NIXL_WRITE, &list, &list, "A", options, &xfer),
+                      NIXL_SUCCESS);
+    }
+    backend = nixl_xfer_backend(xfer);
+    /* It is whole: the one not chosen left nothing behind. */
+    assert_int_equal(the_mock()->count("A", "requests"), backend == r->late ? 1 : 0);
+    assert_true(nixl_xfer_post(xfer, NULL) >= 0);
+    assert_status(nixl_xfer_wait(xfer, 10000), NIXL_SUCCESS);
+    assert_status(nixl_xfer_release(xfer), NIXL_SUCCESS);
+    assert_int_equal(the_mock()->count("A", "requests"), 0);
+    return backend;
+}
+
+static void of_equal_ranks_the_cheaper_for_the_request_serves(void **state) {
+    struct rivals r;
+
+    rivals_begin(&r, "30", false);
+    for (int by_make = 0; by_make < 2; by_make++) {
+        assert_ptr_equal(chosen(&r, by_make != 0, 0, NULL), r.slow);
+        assert_ptr_equal(chosen(&r, by_make != 0, 1, NULL), r.late);
+        /* Again and again. */
+        assert_ptr_equal(chosen(&r, by_make != 0, 0, NULL), r.slow);
+    }
+    rivals_end(&r);
+}
+
+static void rank_counts_before_cost(void **state) {
+    struct rivals r;
+
+    rivals_begin(&r, "29", false);
+    for (int by_make = 0; by_make < 2; by_make++) {
+        assert_ptr_equal(chosen(&r, by_make != 0, 0, NULL), r.late);
+        assert_ptr_equal(chosen(&r, by_make != 0, 1, NULL), r.late);
+    }
+    rivals_end(&r);
+}
+
+static void where_one_cannot_tell_the_first_created_serves(void **state) {
+    struct rivals r;
+
+    rivals_begin(&r, "30", true);
+    for (int by_make = 0; by_make < 2; by_make++) {
+        assert_ptr_equal(chosen(&r, by_make != 0, 0, NULL), r.late);
+    }
+    /* The other way round too. */
+    the_mock()->set("A", "mute", "yes");
+    assert_ptr_equal(chosen(&r, true, 0, NULL), r.late);
+    rivals_end(&r);
+}
+
+static void what_the_caller_names_counts_before_cost(void **state) {
+    struct rivals r;
+    struct nixl_options options = NIXL_OPTIONS_INIT;
+    struct nixl_backend *hints[2];
+
+    rivals_begin(&r, "30", false);
+    hints[0] = r.late;
+    hints[1] = r.slow;
+    options.backends = hints;
+    options.backend_count = 2;
+    for (int by_make = 0; by_make < 2; by_make++) {
+        assert_ptr_equal(chosen(&r, by_make != 0, 0, &options), r.late);
+    }
+    rivals_end(&r);
+}
+
+static void rival_that_refuses_the_request_leaves_it_to_the_other(void **state) {
+    struct rivals r;
+
+    rivals_begin(&r, "30", false);
+    the_mock()->set("A", "reject", "yes");
+    for (int by_make = 0; by_make < 2; by_make++) {
+        assert_ptr_equal(chosen(&r, by_make != 0, 1, NULL), r.slow);
+    }
+    rivals_end(&r);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cheaper_backends_come_first),
@@ -132,6 +257,11 @@ int main(void) {
         cmocka_unit_test(handle_that_is_not_the_agents_is_not_looked_into),
         cmocka_unit_test(members_beyond_the_callers_struct_are_the_defaults),
         cmocka_unit_test(suggestion_names_plugins_that_would_do),
+        cmocka_unit_test(of_equal_ranks_the_cheaper_for_the_request_serves),
+        cmocka_unit_test(rank_counts_before_cost),
+        cmocka_unit_test(where_one_cannot_tell_the_first_created_serves),
+        cmocka_unit_test(what_the_caller_names_counts_before_cost),
+        cmocka_unit_test(rival_that_refuses_the_request_leaves_it_to_the_other),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

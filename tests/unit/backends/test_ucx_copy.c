@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -274,6 +275,47 @@ static void many_copies_at_once_all_end(void **state) {
     assert_true(harness_check(f->mb.at, MEMORY, 2));
 }
 
+static struct nixl_cost cost_of(struct fixture *f, void *peer, const struct nixl_run *run) {
+    struct nixl_cost cost = NIXL_COST_INIT;
+    struct harness_request q;
+
+    assert_int_equal(harness_request_open(&f->a, &q, NIXL_WRITE, peer, run, 1, NULL), NIXL_SUCCESS);
+    assert_int_equal(f->a.ops->cost(f->a.self, &q.request, &cost), NIXL_SUCCESS);
+    harness_request_close(&f->a, &q);
+    return cost;
+}
+
+static void the_cost_is_measured_once_and_in_little_time(void **state) {
+    struct fixture *f = *state;
+    struct nixl_run small = run_of(f, 0, 0, 64), middle = run_of(f, 0, 0, 1 << 20),
+                    large = run_of(f, 0, 0, 16 << 20), self = small;
+    struct timespec before, after;
+    struct nixl_cost a, b, c;
+
+    /* The processor's time: a busy machine is not the library's. */
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
+    a = cost_of(f, f->peer, &small);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
+    assert_true((after.tv_sec - before.tv_sec) * 1000000000L + after.tv_nsec - before.tv_nsec < 50000000L);
+    assert_int_equal(a.method, NIXL_COST_MEASURED);
+    assert_true(a.duration_ns > 0 && a.margin_ns > 0);
+    b = cost_of(f, f->peer, &small);
+    assert_int_equal(b.duration_ns, a.duration_ns);
+    assert_int_equal(b.margin_ns, a.margin_ns);
+    b = cost_of(f, f->peer, &middle);
+    assert_true(b.duration_ns > a.duration_ns);
+    /* Half in doubt at least, and wholly where more is copied than was tried. */
+    assert_true(b.margin_ns >= b.duration_ns / 2);
+    c = cost_of(f, f->peer, &large);
+    assert_true(c.duration_ns > 8 * b.duration_ns && c.margin_ns >= c.duration_ns - 1);
+    /* An agent's own memory is copied in the same way. */
+    self.remote = (uintptr_t)f->ma.at + 4096;
+    self.remote_key = f->ma.region;
+    b = cost_of(f, NULL, &self);
+    assert_int_equal(b.duration_ns, a.duration_ns);
+    assert_int_equal(b.method, NIXL_COST_MEASURED);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(int argc, char **argv) {
@@ -289,6 +331,7 @@ int main(int argc, char **argv) {
         TEST(a_destroyed_agent_is_a_disconnected_peer),
         TEST(a_loopback_may_overlap_itself),
         TEST(many_copies_at_once_all_end),
+        TEST(the_cost_is_measured_once_and_in_little_time),
     };
 
     harness_main(argc, argv);

@@ -213,6 +213,108 @@ static void notifications_are_kept_when_they_cannot_be_handed_out(void **state) 
     agents_end(&agents);
 }
 
+static void lists_and_requests_are_made_whole_or_not_at_all(void **state) {
+    struct agents agents;
+    struct nixl_desc l[60];
+    struct nixl_desc r[60];
+    struct nixl_list local = NIXL_LIST(DRAM_SEG, l, 60);
+    struct nixl_list remote = NIXL_LIST(DRAM_SEG, r, 60);
+    struct nixl_options options = NIXL_OPTIONS_INIT;
+    struct nixl_dlist *here = NULL;
+    struct nixl_dlist *there = NULL;
+    struct nixl_xfer *xfer = NULL;
+    nixl_status_t status = NIXL_SUCCESS;
+
+    agents_begin(&agents, NULL, NULL);
+    for (unsigned i = 0; i < 60; i++) { /* no common step: as many runs */
+        l[i] = (struct nixl_desc){(uintptr_t)agents.a.memory + i * i * 64, 64, 0};
+        r[i] = (struct nixl_desc){(uintptr_t)agents.b.memory + i * i * 64, 64, 0};
+    }
+    options.has_notif = true;
+    options.notif = "done";
+    options.notif_len = 4;
+    for (long n = 0; !TRY(n, status, nixl_dlist_prepare(agents.a.agent, NULL, &local, NULL, &here)); n++) {
+        assert_true(status < 0 && here == NULL);
+    }
+    for (long n = 0; !TRY(n, status, nixl_dlist_prepare(agents.a.agent, "B", &remote, NULL, &there)); n++) {
+        assert_true(status < 0 && there == NULL);
+    }
+    for (long n = 0;
+         !TRY(n, status,
+              nixl_xfer_make(agents.a.agent, NIXL_WRITE, here, NULL, there, NULL, 60, &options, &xfer));
+         n++) {
+        assert_true(status < 0 && xfer == NULL);
+        assert_int_equal(the_mock()->count("A", "requests"), 0);
+    }
+    assert_status(nixl_xfer_release(xfer), NIXL_SUCCESS);
+    for (long n = 0;
+         !TRY(n, status, nixl_xfer_create(agents.a.agent, NIXL_WRITE, &local, &remote, "B", &options, &xfer));
+         n++) {
+        assert_true(status < 0 && xfer == NULL);
+        assert_int_equal(the_mock()->count("A", "requests"), 0);
+    }
+    assert_status(nixl_xfer_release(xfer), NIXL_SUCCESS);
+    nixl_dlist_release(here);
+    nixl_dlist_release(there);
+    agents_end(&agents);
+    assert_nothing_open();
+}
+
+static void views_are_opened_whole_or_not_at_all(void **state) {
+    struct agents agents;
+    struct nixl_desc desc;
+    struct nixl_list list = NIXL_LIST(DRAM_SEG, &desc, 1);
+    void *view = NULL;
+    nixl_status_t status = NIXL_SUCCESS;
+
+    agents_begin(&agents, NULL, NULL);
+    desc = (struct nixl_desc){(uintptr_t)agents.a.memory, 4096, 0};
+    for (long n = 0; !TRY(n, status, nixl_view_local(agents.a.agent, &list, NULL, &view)); n++) {
+        assert_true(status < 0 && view == NULL);
+        assert_int_equal(the_mock()->count("A", "views"), 0);
+    }
+    assert_status(nixl_view_release(agents.a.agent, view), NIXL_SUCCESS);
+    agents_end(&agents);
+    assert_nothing_open();
+}
+
+/* A transfer that cannot tell its target that it failed fails as it would have; one that cannot be timed is made and moves. */
+static void a_notice_and_a_record_of_costs_are_done_without(void **state) {
+    struct nixl_options options = NIXL_OPTIONS_INIT;
+    struct agents agents;
+    struct side_of_test side;
+    struct nixl_desc desc;
+    struct nixl_list list = NIXL_LIST(DRAM_SEG, &desc, 1);
+    struct nixl_cost cost = NIXL_COST_INIT;
+    struct nixl_xfer *xfer = NULL;
+    nixl_status_t status = NIXL_SUCCESS;
+
+    agents_begin(&agents, "fail_post", "1");
+    options.notify_failure = true;
+    xfer = request_of(&agents, NIXL_WRITE, 0, 64, &options);
+    log_set_level(LOG_LEVEL_FATAL);
+    none = true;
+    status = nixl_xfer_post(xfer, NULL);
+    none = false;
+    log_reset();
+    assert_int_equal(status, NIXL_ERR_BACKEND);
+    assert_null(agents.a.agent->notices.head);
+    assert_status(nixl_xfer_release(xfer), NIXL_SUCCESS);
+    agents_end(&agents);
+
+    side_begin(&side, "A", NULL, "NOOP", NULL, 0, true);
+    desc = (struct nixl_desc){(uintptr_t)side.memory, 64, 0};
+    /* The record is the second block that is taken, after the request's. */
+    (void)TRY(1, status, nixl_xfer_create(side.agent, NIXL_WRITE, &list, &list, "A", NULL, &xfer));
+    assert_int_equal(status, NIXL_SUCCESS);
+    assert_null(xfer->cost);
+    assert_status(nixl_xfer_post(xfer, NULL), NIXL_SUCCESS);
+    assert_status(nixl_xfer_cost(xfer, &cost), NIXL_SUCCESS);
+    assert_int_equal(cost.method, NIXL_COST_DECLARED);
+    assert_status(nixl_xfer_release(xfer), NIXL_SUCCESS);
+    side_end(&side);
+}
+
 /* Peers are forgotten and agents destroyed where there is no memory at all. */
 static void taking_down_needs_no_memory(void **state) {
     struct agents agents;
@@ -246,6 +348,9 @@ int main(void) {
         TEST(blobs_are_given_whole_or_not_at_all),
         TEST(a_load_without_memory_changes_nothing),
         TEST(notifications_are_kept_when_they_cannot_be_handed_out),
+        TEST(lists_and_requests_are_made_whole_or_not_at_all),
+        TEST(views_are_opened_whole_or_not_at_all),
+        TEST(a_notice_and_a_record_of_costs_are_done_without),
         TEST(taking_down_needs_no_memory),
     };
 

@@ -123,6 +123,55 @@ static void an_unknown_command_is_told_apart_and_what_is_none_is_refused(void **
     assert_false(wire_p2p_next(&rest, &item));
 }
 
+/* A blob with a connection and a section, cut after each of its bytes, and another command behind. */
+static void a_blob_cut_anywhere_ends_where_the_next_command_begins(void **state) {
+    struct wire_blob_writer writer;
+    struct bytes blob = {0};
+    struct bytes frame = {0};
+
+    wire_blob_begin(&writer, &blob, "B", 1);
+    wire_blob_conn(&writer, "FAKE", "conn", 4);
+    wire_blob_section(&writer, "FAKE", DRAM_SEG, 0, 0);
+    wire_blob_desc(&writer, 4096, 512, 3, "key", 3);
+    assert_int_equal(wire_blob_end(&writer), NIXL_SUCCESS);
+    for (size_t cut = 1; cut <= blob.len; cut++) {
+        struct wire_p2p_item item;
+        struct bytes_view rest;
+
+        frame.len = 0;
+        assert_true(wire_p2p_command_append(&frame, WIRE_P2P_LOAD, blob.data, cut));
+        assert_true(wire_p2p_command_append(&frame, WIRE_P2P_SEND, NULL, 0));
+        rest = bytes_view(frame.data, frame.len);
+        /* A cut within the last field's bytes cannot be told from bytes of a command's look: those are the blob's. */
+        assert_true(wire_p2p_next(&rest, &item));
+        assert_int_equal(item.command, WIRE_P2P_LOAD);
+        if (item.arg.len != cut) {
+            assert_true(cut > blob.len / 2 && cut < blob.len);
+            assert_int_equal(item.arg.len, cut + WIRE_P2P_COMMAND_LEN);
+        } else {
+            assert_item(&rest, WIRE_P2P_SEND, bytes_view(frame.data, 0));
+        }
+        assert_int_equal(rest.len, 0);
+    }
+    bytes_free(&blob);
+    bytes_free(&frame);
+}
+
+static void the_word_with_unknown_letters_does_not_end_a_broken_blob(void **state) {
+    struct bytes_view rest = text_view("NIXLCOMM:LOADxxNIXLCOMM:WHATyyNIXLCOMM:SEND");
+
+    assert_item(&rest, WIRE_P2P_LOAD, text_view("xxNIXLCOMM:WHATyy"));
+    assert_item(&rest, WIRE_P2P_SEND, text_view(""));
+}
+
+static void what_is_no_command_or_too_long_is_not_appended(void **state) {
+    struct bytes out = {0};
+
+    assert_false(wire_p2p_command_append(&out, WIRE_P2P_UNKNOWN, "x", 1));
+    assert_false(wire_p2p_command_append(&out, WIRE_P2P_LOAD, "x", SIZE_MAX));
+    assert_int_equal(out.len, 0);
+}
+
 static void what_is_sealed_stays_whole(void **state) {
     struct bytes_view rest = text_view("NIXLCOMM:SEALmacmacNIXLCOMM:SEND");
 
@@ -146,6 +195,9 @@ int main(void) {
         cmocka_unit_test(the_command_word_inside_a_blob_is_no_command),
         cmocka_unit_test(a_broken_blob_ends_at_the_next_command),
         cmocka_unit_test(an_unknown_command_is_told_apart_and_what_is_none_is_refused),
+        cmocka_unit_test(a_blob_cut_anywhere_ends_where_the_next_command_begins),
+        cmocka_unit_test(the_word_with_unknown_letters_does_not_end_a_broken_blob),
+        cmocka_unit_test(what_is_no_command_or_too_long_is_not_appended),
         cmocka_unit_test(what_is_sealed_stays_whole),
         cmocka_unit_test(sizes_are_little_endian),
     };

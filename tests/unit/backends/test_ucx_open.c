@@ -144,8 +144,55 @@ static void a_device_of_the_environment_that_does_not_exist_is_refused_with_its_
     assert_int_equal(open_in_child(ENV("UCX_NET_DEVICES=lo"), NULL, NULL).status, NIXL_SUCCESS);
 }
 
-static void a_device_list_with_blanks_is_taken(void **state) {
-    assert_int_equal(open_in_child(NULL, PARAMS("ucx_devices", "lo, lo"), NULL).status, NIXL_SUCCESS);
+static void the_device_list_has_two_names_and_blanks_do_not_matter(void **state) {
+    static const char *const names[] = {"ucx_devices", "device_list"};
+    static const char *const good[] = {"lo", "lo,lo", "lo, lo", " lo ,lo "}, *const bad[] = {"no0,no1",
+                                                                                             "no0, no1"};
+
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t k = 0; k < sizeof good / sizeof good[0]; k++) {
+            assert_int_equal(open_in_child(NULL, PARAMS(names[i], good[k]), NULL).status, NIXL_SUCCESS);
+        }
+        for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++) {
+            struct outcome o = open_in_child(NULL, PARAMS(names[i], bad[k]), NULL);
+
+            assert_int_equal(o.status, NIXL_ERR_NOT_SUPPORTED);
+            assert_non_null(strstr(o.error, bad[k]));
+        }
+        /* It goes before the variable, as in the reference. */
+        assert_int_equal(open_in_child(ENV("UCX_NET_DEVICES=no2"), PARAMS(names[i], "lo"), NULL).status,
+                         NIXL_SUCCESS);
+    }
+}
+
+/* Those of the reference, and this library's own. */
+static void every_option_is_taken_by_its_name(void **state) {
+    static const char *const pairs[][2] = {
+        {"ucx_devices", "lo"},
+        {"device_list", "lo"},
+        {"num_workers", "2"},
+        {"num_threads", "2"},
+        {"split_batch_size", "512"},
+        {"ucx_error_handling_mode", "peer"},
+        {"ucx_num_device_channels", "8"},
+        {"ucx_ep_close_force", "true"},
+        {"engine_config", "MAX_RNDV_RAILS=1"},
+        {"ucx_memory_hooks", "false"},
+        {"ucx_messages", "false"},
+        {"ucx_cma", "false"},
+    };
+    struct outcome o;
+
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        o = open_in_child(NULL, PARAMS(pairs[i][0], pairs[i][1]), NULL);
+        assert_int_equal(o.status, NIXL_SUCCESS);
+        assert_string_equal(o.output, "");
+    }
+    o = open_in_child(
+        ENV("NIXL_UCX_SGL_ENABLE=y", "NIXL_UCX_WARNING_TIMEOUT=5000", "NIXL_DISABLE_CUDA_ADDR_WA=1"), NULL,
+        NULL);
+    assert_int_equal(o.status, NIXL_SUCCESS);
+    assert_string_equal(o.output, "");
 }
 
 static void engine_config_takes_pairs_whose_values_hold_commas(void **state) {
@@ -535,7 +582,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(devices_that_do_not_exist_are_refused_with_their_name),
         cmocka_unit_test(a_list_that_leaves_out_all_is_refused),
         cmocka_unit_test(a_device_of_the_environment_that_does_not_exist_is_refused_with_its_name),
-        cmocka_unit_test(a_device_list_with_blanks_is_taken),
+        cmocka_unit_test(the_device_list_has_two_names_and_blanks_do_not_matter),
+        cmocka_unit_test(every_option_is_taken_by_its_name),
         cmocka_unit_test(engine_config_takes_pairs_whose_values_hold_commas),
         cmocka_unit_test(engine_config_gives_way_to_variables),
         cmocka_unit_test(a_malformed_engine_config_is_refused_with_the_piece),

@@ -20,7 +20,7 @@ help:
 	@echo 'make                    build the library, plugins and tools (OPTIONS="-Dname=value ..." for meson)'
 	@echo 'make test               build and run the whole suite (SANITIZE=address,undefined or thread; ARGS= for meson test)'
 	@echo 'make bench              two processes, UCX, memory to memory: WRITE, then READ, every byte checked'
-	@echo 'make bench-net          transfers between two processes in all settings, in rounds (JSON=file, ROUNDS=5)'
+	@echo 'make bench-net          transfers between two processes in all settings, in rounds (JSON=file, ARGS=--quick or --seconds 200 ...)'
 	@echo 'make bench-files        file transfers beside fio, in alternation (JSON=file)'
 	@echo 'make bench-etcd         what 2,000 to 100,000 agents ask of one etcd (JSON=file, AGENTS="2000 10000")'
 	@echo 'make bench-core         costs of single calls, without a network (JSON=file)'
@@ -61,10 +61,9 @@ bench-core: deps-test
 	@scripts/bench-core.sh '$(JSON)'
 
 bench-net: JSON = build/bench-net.json
-bench-net: ROUNDS = 5
 bench-net: deps-build
 	@scripts/build.sh build $(OPTIONS)
-	@NIXL_PLUGIN_DIR='$(CURDIR)/build/plugins' bench/net/bench_net.py build/bench/net/bench-net '$(JSON)' '$(ROUNDS)'
+	@NIXL_PLUGIN_DIR='$(CURDIR)/build/plugins' bench/net/bench_net.py build/bench/net '$(JSON)' $(ARGS)
 
 bench-files: JSON = build/bench-files.json
 bench-files: deps-build

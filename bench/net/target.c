@@ -23,7 +23,7 @@ uint64_t now_ns(void) {
 }
 
 void stop_with(const char *what) {
-    (void)fprintf(stderr, "bench-net: %s: %s\n", what, nixl_error());
+    (void)fprintf(stderr, "bench-net: %s: %s\n", what, agent_error());
     exit(1);
 }
 
@@ -54,37 +54,24 @@ static bool get(int fd, void *data, size_t len) {
 
 static void exchange(struct side *side) {
     uint64_t at = (uintptr_t)side->at, size;
-    void *blob = NULL;
     size_t len = 0;
+    void *blob = agent_blob(side->agent, &len);
 
-    if (nixl_metadata_get(side->agent, &blob, &len) != NIXL_SUCCESS) {
-        stop_with("metadata");
-    }
     size = len;
     put(side->fd, &at, sizeof at);
     put(side->fd, &size, sizeof size);
     put(side->fd, blob, len);
-    nixl_free(blob);
+    free(blob);
     if (!get(side->fd, &side->peer_at, sizeof side->peer_at) || !get(side->fd, &size, sizeof size) ||
         (blob = malloc(size)) == NULL || !get(side->fd, blob, size)) {
         stop_with("the other process's metadata");
     }
-    if (nixl_metadata_load(side->agent, blob, size, NULL) != NIXL_SUCCESS) {
-        stop_with("loading metadata");
-    }
+    agent_load(side->agent, blob, size);
     free(blob);
 }
 
 void side_open(struct side *side, const char *name, const char *peer, size_t len) {
-    struct nixl_agent_config config = NIXL_AGENT_CONFIG_INIT;
-    struct nixl_desc desc;
-    struct nixl_list list = NIXL_LIST(DRAM_SEG, &desc, 1);
-
-    config.progress_thread = side->has_thread;
-    if (nixl_agent_create(name, &config, &side->agent) != NIXL_SUCCESS ||
-        nixl_backend_create(side->agent, "UCX", NULL, 0, &side->ucx) != NIXL_SUCCESS) {
-        stop_with("the agent");
-    }
+    side->agent = agent_open(name, side->has_thread);
     side->len = len;
     side->at = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (side->at == MAP_FAILED) {
@@ -92,16 +79,13 @@ void side_open(struct side *side, const char *name, const char *peer, size_t len
     }
     /* Every page is there before anything is measured. */
     memset(side->at, 1, len);
-    desc = (struct nixl_desc){(uintptr_t)side->at, len, 0};
-    if (nixl_mem_register(side->agent, &list, NULL) != NIXL_SUCCESS) {
-        stop_with("registering");
-    }
+    agent_register(side->agent, side->at, len);
     (void)snprintf(side->peer, sizeof side->peer, "%s", peer);
     exchange(side);
 }
 
 void side_close(struct side *side) {
-    (void)nixl_agent_destroy(side->agent);
+    agent_close(side->agent);
     (void)munmap(side->at, side->len);
 }
 
@@ -138,82 +122,62 @@ void target_order(struct side *side, enum command command, uint32_t count, uint6
 }
 
 void notif_await(struct side *side) {
-    struct nixl_notifs *notifs = NULL;
+    size_t count;
 
-    for (;;) {
-        size_t count;
-
-        if (nixl_notif_take(side->agent, NULL, &notifs) != NIXL_SUCCESS) {
-            stop_with("taking notifications");
-        }
-        count = notifs != NULL ? notifs->count : 0;
-        nixl_notifs_release(notifs);
-        if (count > 1) {
-            stop_with("more notifications than were sent");
-        }
-        if (count == 1) {
-            return;
-        }
+    do {
+        count = agent_notified(side->agent);
+    } while (count == 0);
+    if (count > 1) {
+        stop_with("more notifications than were sent");
     }
 }
 
-struct nixl_xfer *xfer_of(struct side *side, nixl_xfer_op_t op, uint64_t block, size_t count, uint64_t stride,
-                          bool notif) {
-    struct nixl_desc *ours = calloc(count, sizeof *ours), *theirs = calloc(count, sizeof *theirs);
-    struct nixl_list here = NIXL_LIST(DRAM_SEG, ours, count), there = NIXL_LIST(DRAM_SEG, theirs, count);
-    struct nixl_options options = NIXL_OPTIONS_INIT;
-    struct nixl_xfer *xfer = NULL;
+struct xfer *xfer_of(struct side *side, bool is_write, uint64_t block, size_t count, uint64_t stride,
+                     bool notif) {
+    struct block *blocks = calloc(count, sizeof *blocks);
     uint64_t slots = side->len / stride;
+    struct xfer *xfer;
 
-    if (ours == NULL || theirs == NULL) {
+    if (blocks == NULL) {
         stop_with("memory");
     }
     /* Scattered, but each block once: a step that has no factor in common with the power of two of slots. */
     for (size_t i = 0; i < count; i++) {
-        ours[i] = (struct nixl_desc){(uintptr_t)side->at + i * 7919 % slots * stride, block, 0};
-        theirs[i] = (struct nixl_desc){side->peer_at + i * 4391 % slots * stride, block, 0};
+        blocks[i].local = (uintptr_t)side->at + i * 7919 % slots * stride;
+        blocks[i].remote = side->peer_at + i * 4391 % slots * stride;
     }
-    options.has_notif = notif;
-    options.notif = "bench";
-    options.notif_len = notif ? 5 : 0;
-    if (nixl_xfer_create(side->agent, op, &here, &there, side->peer, &options, &xfer) != NIXL_SUCCESS) {
-        stop_with("making a request");
-    }
-    free(ours);
-    free(theirs);
+    xfer = agent_xfer(side->agent, side->peer, is_write, blocks, count, block, notif);
+    free(blocks);
     return xfer;
 }
 
-void xfer_run(struct nixl_xfer *xfer, uint64_t *posted_ns) {
+void xfer_run(struct side *side, struct xfer *xfer, uint64_t *posted_ns) {
     uint64_t start = now_ns();
-    nixl_status_t status = nixl_xfer_post(xfer, NULL);
+    bool is_under_way = agent_post(side->agent, xfer);
 
     *posted_ns = now_ns() - start;
-    while (status == NIXL_IN_PROG) {
-        status = nixl_xfer_poll(xfer);
-    }
-    if (status != NIXL_SUCCESS) {
-        stop_with("a transfer");
+    while (is_under_way) {
+        is_under_way = agent_poll(side->agent, xfer);
     }
 }
 
 static void echo(struct side *side, const struct order *order) {
-    struct nixl_xfer *xfer = NULL;
+    struct xfer *xfer = NULL;
     uint64_t posted;
 
     if (order->command == COMMAND_ECHO_WRITE) {
-        xfer = xfer_of(side, NIXL_WRITE, order->len, 1, order->len, true);
+        xfer = xfer_of(side, true, order->len, 1, order->len, true);
     }
     for (uint32_t i = 0; i < order->count; i++) {
         notif_await(side);
         if (xfer != NULL) {
-            xfer_run(xfer, &posted);
-        } else if (nixl_notif_send(side->agent, side->peer, "bench", 5, NULL) != NIXL_SUCCESS) {
-            stop_with("a notification");
+            xfer_run(side, xfer, &posted);
+        } else {
+            agent_notify(side->agent, side->peer);
         }
     }
     if (xfer != NULL) {
-        (void)nixl_xfer_release(xfer);
+        agent_xfer_free(side->agent, xfer);
     }
 }
 
@@ -225,7 +189,7 @@ static bool await_order(struct side *side, struct order *order) {
         int ready = 0;
 
         if (!side->has_thread) {
-            (void)nixl_agent_progress(side->agent);
+            agent_progress(side->agent);
         }
         if (side->has_thread || i % 64 == 0) {
             ready = poll(&entry, 1, side->has_thread ? -1 : 0);

@@ -21,6 +21,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -235,6 +236,7 @@ def main():
         args.rounds, args.ms, args.only = 1, 10, args.only.replace("l", "")
     if set(args.only) - set(GROUPS):
         parser.error(f"--only takes letters of {GROUPS}")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # ends what runs, too
     data = {}
     if os.path.exists(args.json):
         with open(args.json, encoding="utf-8") as f:

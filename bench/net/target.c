@@ -4,10 +4,12 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -103,6 +105,7 @@ void target_start(struct side *side) {
     (void)snprintf(size, sizeof size, "%zu", MEMORY);
     side->child = fork();
     if (side->child == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         (void)close(pair[0]);
         (void)execve(self, argv, environ);
         _exit(127);

@@ -17,7 +17,7 @@
 #define PROBE_BYTES (UINT64_C(1) << 20) /* of the large copy */
 #define PROBE_SMALL UINT64_C(64)        /* bytes of a small block */
 #define PROBE_STEP UINT64_C(4096)       /* between small blocks: they share neither lines nor pages */
-#define PROBE_BLOCKS (PROBE_BYTES / PROBE_STEP)
+#define PROBE_BLOCKS 256u               /* so many steps fit PROBE_BYTES */
 #define PROBE_ROUNDS 9u
 #define PROBE_NS (3 * NS_PER_MS / 2) /* for one of the two ways: then no further round */
 #define CALL_BLOCKS 512u             /* what cma.c gives the kernel at a time */

@@ -173,7 +173,6 @@ struct ucx_key {
     size_t len;
     uint64_t addr, region_len; /* of the region, as its owner registered it */
     uint32_t door;             /* where its door was last seen; atomic */
-    ucp_rkey_h rkey;           /* NULL until the first request; written under the worker lock */
     struct ucx_region *region; /* of a peer in this process */
     ucp_rkey_h rkeys[]; /* for each worker, NULL until its first request; written under the worker's lock */
 };

@@ -252,7 +252,9 @@ nixl_status_t build_offer(struct nixl_xfer *xfer) {
     unsigned mark = backend_mark();
     nixl_status_t status;
 
-    cost_begin(xfer);
+    if (__builtin_expect(__atomic_load_n(&backend->is_timed, __ATOMIC_RELAXED), 0)) {
+        cost_begin(xfer);
+    }
     if (backend->ops.request_open == NULL) {
         return NIXL_SUCCESS;
     }

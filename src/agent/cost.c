@@ -74,10 +74,10 @@ void cost_free(struct cost_record *records) {
 }
 
 void cost_begin(struct nixl_xfer *xfer) {
-    if (__atomic_load_n(&xfer->backend->is_timed, __ATOMIC_RELAXED)) {
-        xfer->cost = record_get(records_of(xfer), xfer->backend->slot);
-        xfer->runs_to_time = xfer->cost != NULL ? COST_RUNS : 0;
-        xfer->is_timed = xfer->is_timed || xfer->runs_to_time != 0;
+    xfer->cost = record_get(records_of(xfer), xfer->backend->slot);
+    if (xfer->cost != NULL) {
+        xfer->runs_to_time = COST_RUNS;
+        xfer->is_timed = true;
     }
 }
 

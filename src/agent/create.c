@@ -362,9 +362,11 @@ static nixl_status_t create(struct nixl_agent *agent, nixl_xfer_op_t op, const s
             status = build_offer(made);
             if (status == NIXL_SUCCESS) {
                 if (best == NULL) {
-                    among = select_rivals(agent, options, mask, backend);
+                    best = made;
+                    among = (mask & (mask - 1)) != 0 ? select_rivals(agent, options, mask, backend) : 0;
+                } else {
+                    best = select_cheaper(best, made);
                 }
-                best = select_cheaper(best, made);
             } else if (best == NULL && status != NIXL_ERR_NOT_SUPPORTED) {
                 return status;
             } else {

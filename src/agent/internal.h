@@ -491,7 +491,7 @@ void xfer_orphan_all(struct nixl_agent *agent);
 
 struct cost_record;
 
-/* A request that its backend has taken: whether its first runs are timed. */
+/* A new request of a backend that cannot tell: its first runs are timed. */
 void cost_begin(struct nixl_xfer *xfer);
 /* A timed run ended well: called by whoever ends it, before the state says so. */
 void cost_note(struct nixl_xfer *xfer, uint64_t start_ns, uint64_t end_ns);
@@ -755,7 +755,7 @@ unsigned select_order(struct nixl_agent *agent, const struct nixl_options *optio
  * when the options name some, or the chosen one cannot tell. Tables need not be held. */
 uint32_t select_rivals(const struct nixl_agent *agent, const struct nixl_options *options, uint32_t mask,
                        const struct nixl_backend *chosen);
-/* The cheaper one of two requests for the same, by what their backends say; the first one (may be NULL) where
+/* The cheaper one of two requests for the same, by what their backends say; the first one where
  * they say the same or cannot tell. The other one is released. No lock held. */
 struct nixl_xfer *select_cheaper(struct nixl_xfer *first, struct nixl_xfer *second);
 /* Appends to the error text which plugins would take these kinds ("POSIX would: create it with

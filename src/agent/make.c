@@ -306,9 +306,11 @@ static nixl_status_t make(struct nixl_agent *agent, nixl_xfer_op_t op, const str
         }
         if (made != NULL && status == NIXL_SUCCESS) {
             if (best == NULL) {
-                among = select_rivals(agent, options, mask, order[0]);
+                best = made;
+                among = (mask & (mask - 1)) != 0 ? select_rivals(agent, options, mask, order[0]) : 0;
+            } else {
+                best = select_cheaper(best, made);
             }
-            best = select_cheaper(best, made);
         } else if (best == NULL && (made == NULL || status != NIXL_ERR_NOT_SUPPORTED)) {
             return status;
         }

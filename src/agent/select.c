@@ -116,9 +116,6 @@ struct nixl_xfer *select_cheaper(struct nixl_xfer *first, struct nixl_xfer *seco
     uint64_t costs[2];
     struct nixl_xfer *loser = second;
 
-    if (first == NULL) {
-        return second;
-    }
     costs[0] = cost_of(first);
     costs[1] = cost_of(second);
     if (costs[0] != UINT64_MAX && costs[1] < costs[0]) {

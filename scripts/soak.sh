@@ -19,16 +19,17 @@ if [ -z "${NIXL_TEST_UCX122:-}" ] && NIXL_TEST_UCX122=$("$root/scripts/ucx122.sh
 fi
 versions=('')
 [ -n "${NIXL_TEST_UCX122:-}" ] && versions+=(ucx122)
-# Two thirds for transfers and agents, 12 cases a version; one third for restarts at about 80 ms each, 12 cases too.
+# A third for transfers, one for agents at about 25 ms each, one for restarts at about 40 ms each: 6 cases of each a version.
 share=$((minutes * 60 / ${#versions[@]}))
-export NIXL_SOAK_SECONDS=$((share * 2 / 3 / 12 + 1)) NIXL_SOAK_TRANSFERS=1000000000 NIXL_SOAK_AGENTS=1000000
-export NIXL_TEST_RESTARTS=$((share * 1000 / 3 / 12 / 80 + 10)) NIXL_TEST_CROWD_ROUNDS=20
+third=$((share * 1000 / 3 / 6))
+export NIXL_SOAK_SECONDS=$((third / 1000 + 1)) NIXL_SOAK_AGENTS=$((third / 25 + 64))
+export NIXL_TEST_RESTARTS=$((third / 40 + 10)) NIXL_TEST_CROWD_ROUNDS=20
 failed=0
 for version in "${versions[@]}"; do
     for name in soak returned; do
         echo "== $name ${version:-(the system\'s UCX)}"
         # shellcheck disable=SC2086
-        timeout $((share * 2 + 120)) "$root/build/tests/failures-failures-$name" $version 2>&1 |
+        timeout $((share * 3 + 300)) "$root/build/tests/failures-failures-$name" $version 2>&1 |
             grep -Ev '^(ok|1\.\.|# outcome)' || true
         [ "${PIPESTATUS[0]}" -eq 0 ] || failed=1
     done

@@ -215,6 +215,49 @@ static void a_cancelled_write_leaves_old_or_new_bytes_at_the_target(void **state
     outcome("cancel of a WRITE", over(f->setting), "old or new bytes at the target, new if SUCCESS", 0);
 }
 
+/*
+ * When a byte of a cancelled WRITE may still land, as docs/failures.md has it: after the kernel's copies none from release on; over
+ * a network none once the target has deregistered. From then on the target's memory is what the target writes.
+ */
+static void nothing_lands_when_the_target_may_use_its_memory_again(void **state) {
+    struct fixture *f = *state;
+    unsigned canceled = 0;
+    bool by_network = false;
+
+    for (unsigned i = 0; i < 8; i++) {
+        struct nixl_xfer *xfer = request(f, NIXL_WRITE, i % 2 != 0);
+        nixl_status_t status;
+
+        by_network = strstr(nixl_xfer_transport(xfer), "cma") == NULL;
+        memset(canary_view, 0x33, MEMORY);
+        status = nixl_xfer_post(xfer, NULL);
+        pause_ns(i * 120000u);
+        if (status == NIXL_IN_PROG) {
+            (void)nixl_xfer_cancel(xfer);
+        }
+        assert_released(xfer, 20000);
+        canceled += status == NIXL_IN_PROG;
+        if (by_network) {
+            assert_true(node_deregister(&f->n));
+        }
+        node_fill(&f->n, 0, MEMORY, 100 + i);
+        for (uint64_t end = now_ms() + 20; now_ms() < end;) {
+            (void)nixl_agent_progress(f->l.agent);
+            (void)usleep(500);
+        }
+        assert_true(node_check(&f->n, 0, MEMORY, 100 + i));
+        if (by_network) {
+            node_stop(&f->n);
+            assert_true(node_start(&f->n, "node", f->setting, MEMORY, NULL));
+            assert_int_equal(node_load(&f->n, &f->l), NIXL_SUCCESS);
+        }
+    }
+    printf("# %u of 8 were cancelled in flight\n", canceled);
+    assert_true(canceled > 0);
+    outcome("cancelled WRITE, then the target's own bytes", over(f->setting),
+            by_network ? "nothing lands after the target deregistered" : "nothing lands after release", 0);
+}
+
 #define TEST(f)                                                                                              \
     { #f, f, setup, teardown, NULL }
 
@@ -222,6 +265,7 @@ int main(int argc, char **argv) {
     static const struct CMUnitTest tests[] = {
         TEST(local_memory_is_left_alone_after_release_at_any_moment),
         TEST(a_cancelled_write_leaves_old_or_new_bytes_at_the_target),
+        TEST(nothing_lands_when_the_target_may_use_its_memory_again),
     };
     int failed;
 

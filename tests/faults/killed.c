@@ -252,6 +252,9 @@ static void an_idle_peer_that_is_killed_is_noticed_and_leaves_nothing_behind(voi
     status = run_once(xfer);
     assert_int_equal(status, NIXL_ERR_REMOTE_DISCONNECT);
     assert_true(nixl_xfer_error(xfer)[0] != '\0');
+    /* Refused by the backend within the post: the request says the same to who asks later. */
+    assert_int_equal(nixl_xfer_poll(xfer), NIXL_ERR_REMOTE_DISCONNECT);
+    assert_int_equal(nixl_xfer_post(xfer, NULL), NIXL_ERR_REMOTE_DISCONNECT);
     assert_int_equal(nixl_xfer_release(xfer), NIXL_SUCCESS);
     assert_int_equal(nixl_metadata_invalidate(f->l.agent, "dying"), NIXL_SUCCESS);
     for (start = now_ms(); open_descriptors() >= with && with > before + 1 && now_ms() - start < 3000;) {

@@ -194,6 +194,56 @@ static void a_target_that_is_lost_is_not_told_and_not_waited_for(void **state) {
     assert_status(nixl_xfer_release(xfer), NIXL_SUCCESS);
 }
 
+/* As any failure: the same words from all sides, nothing moved, nobody notified, nothing held; and the next post begins anew. */
+static void a_post_that_the_backend_refuses_is_a_failure_like_others(void **state) {
+    struct agents *agents = *state;
+    struct nixl_options options = NIXL_OPTIONS_INIT;
+    struct nixl_failure_info info = NIXL_FAILURE_INFO_INIT;
+    struct nixl_desc block = {(uintptr_t)agents->a.memory, MEMORY, 0};
+    struct nixl_list mine = NIXL_LIST(DRAM_SEG, &block, 1);
+    struct nixl_xfer *xfer;
+    char last[200];
+
+    options.has_notif = true;
+    options.notif = "here";
+    options.notif_len = 4;
+    memset(agents->a.memory, 0x41, 4096);
+    memset(agents->b.memory, 0x42, 4096);
+    assert_true(the_mock()->set("A", "fail_text", "the queue is full"));
+    xfer = request_of(agents, NIXL_WRITE, 0, 4096, &options);
+    for (int turn = 1; turn <= 3; turn++) {
+        char number[8];
+
+        (void)snprintf(number, sizeof number, "%d", turn);
+        assert_true(the_mock()->set("A", "fail_post", number));
+        assert_status(nixl_xfer_post(xfer, NULL), NIXL_ERR_BACKEND);
+        assert_words(nixl_error(), "the queue is full");
+        assert_int_equal(nixl_xfer_poll(xfer), NIXL_ERR_BACKEND);
+        assert_words(nixl_error(), "the queue is full");
+        assert_int_equal(nixl_xfer_wait(xfer, 1000), NIXL_ERR_BACKEND);
+        assert_words(nixl_xfer_error(xfer), "the queue is full");
+        assert_int_equal(nixl_xfer_failure(xfer, &info), NIXL_ERR_BACKEND);
+        assert_int_equal(agents->b.memory[0], 0x42);
+        assert_int_equal(agents->b.memory[4095], 0x42);
+    }
+    assert_int_equal(arrived(agents, last, sizeof last, 50), 0);
+    assert_status(run(xfer), NIXL_SUCCESS);
+    assert_string_equal(nixl_xfer_error(xfer), "");
+    assert_memory_equal(agents->b.memory, agents->a.memory, 4096);
+    assert_int_equal(arrived(agents, last, sizeof last, 5000), 1);
+    assert_string_equal(last, "here");
+    /* Refused once more, it holds no region: that can go, and the request is refused for it then. */
+    assert_true(the_mock()->set("A", "fail_post", "5"));
+    assert_status(nixl_xfer_post(xfer, NULL), NIXL_ERR_BACKEND);
+    assert_status(nixl_mem_deregister(agents->a.agent, &mine, NULL), NIXL_SUCCESS);
+    assert_int_equal(nixl_xfer_post(xfer, NULL), NIXL_ERR_NOT_FOUND);
+    assert_status(nixl_xfer_release(xfer), NIXL_SUCCESS);
+    assert_status(nixl_mem_register(agents->a.agent, &mine, NULL), NIXL_SUCCESS);
+    assert_true(the_mock()->set("A", "fail_post", "0"));
+    outcome("post refused by the backend", "MOCK",
+            "its status and words by post, poll and wait; the next post works", 0);
+}
+
 static void a_failure_nobody_polled_is_discarded_by_the_next_post(void **state) {
     struct agents *agents = *state;
     struct nixl_xfer *xfer = request_of(agents, NIXL_WRITE, 0, 4096, NULL);
@@ -221,6 +271,7 @@ int main(void) {
         TEST(who_did_not_ask_tells_nobody),
         TEST(a_target_that_is_lost_is_not_told_and_not_waited_for),
         TEST(a_failure_nobody_polled_is_discarded_by_the_next_post),
+        TEST(a_post_that_the_backend_refuses_is_a_failure_like_others),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The same again and again: agents that come and go against one survivor, small transfers with a fresh request each. Memory,
- * descriptors and time must not grow. NIXL_SOAK_SECONDS is how long each kind goes on at most, besides its number.
+ * descriptors and time must not grow. NIXL_SOAK_SECONDS is how long the transfers go on at least, besides their number.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -90,50 +90,41 @@ static double slope(const struct sample *samples, size_t count, size_t member) {
     return middle > 0 ? slopes[used / 2] / middle * 100 : 0;
 }
 
-static void judge(const char *what, const struct node_setting *setting, const struct sample *samples,
-                  size_t count) {
-    double rss = slope(samples, count, offsetof(struct sample, rss)),
-           fds = slope(samples, count, offsetof(struct sample, fds)),
-           us = slope(samples, count, offsetof(struct sample, us));
-    char ended[96];
+struct verdict {
+    double rss, fds, us;
+};
 
-    printf("# %s over %s: %.0f; per 10,000 of the last half: RSS %+.2f %%, descriptors %+.2f %%, time %+.2f "
-           "%%; %.1f us each at "
-           "the end, RSS %.0f KiB, %.0f descriptors\n",
-           what, over(setting), samples[count - 1].count, rss, fds, us, samples[count - 1].us,
-           samples[count - 1].rss, samples[count - 1].fds);
-    (void)snprintf(ended, sizeof ended, "RSS %+.2f %%, descriptors %+.2f %% per 10,000", rss, fds);
-    outcome(what, over(setting), ended, 0);
-    assert_true(rss < SLOPE_MAX);
-    assert_true(fds < SLOPE_MAX);
-    /* Fewer, where a transport is slow, say too little about so small a slope. */
-    if (samples[count - 1].count >= 90000) {
-        assert_true(us < SLOPE_MAX);
+static struct verdict judge(const char *what, const struct node_setting *setting,
+                            const struct sample *samples, size_t count) {
+    struct verdict v = {slope(samples, count, offsetof(struct sample, rss)),
+                        slope(samples, count, offsetof(struct sample, fds)),
+                        slope(samples, count, offsetof(struct sample, us))};
+
+    printf("# %s over %s: %.0f; %.1f us each at the end, RSS %.0f KiB, %.0f descriptors", what, over(setting),
+           samples[count - 1].count, samples[count - 1].us, samples[count - 1].rss, samples[count - 1].fds);
+    if (samples[count - 1].count >= 1000) {
+        printf("; per 10,000 of the last half: RSS %+.3f %%, descriptors %+.3f %%, time %+.3f %%", v.rss,
+               v.fds, v.us);
     }
+    printf("\n");
+    return v;
 }
 
-static void small_transfers_with_fresh_requests_leave_nothing_behind(void **state) {
-    struct fixture *f = *state;
-    unsigned total = rounds_of("NIXL_SOAK_TRANSFERS", 100000), seconds = rounds_of("NIXL_SOAK_SECONDS", 2);
+/* `total` small transfers, or those of `seconds` if they are more. */
+static struct verdict small_transfers(struct fixture *f, unsigned total, unsigned seconds) {
     static struct sample samples[SAMPLES];
-    size_t used = 0, before;
-    uint64_t begun, end;
+    uint64_t begun = now_ms();
+    unsigned done = 0;
 
-    assert_write_arrives(&f->l, &f->n, 4096, 1);
-    before = open_descriptors();
-    begun = now_ms();
-    end = begun + seconds * 1000u;
-    for (unsigned i = 0; used < SAMPLES && now_ms() < end; used++) {
-        unsigned until = total / SAMPLES * ((unsigned)used + 1);
+    for (size_t used = 0; used < SAMPLES; used++) {
         double best = 1e9;
 
-        /* A share of the number or of the time, whichever is over first, and one chunk at least. */
-        while (best > 1e8 || (i < until && now_ms() < begun + (used + 1) * seconds * 1000u / SAMPLES)) {
+        do {
             double start = cpu_us();
 
-            for (unsigned k = 0; k < CHUNK; k++, i++) {
+            for (unsigned k = 0; k < CHUNK; k++, done++) {
                 struct nixl_xfer *xfer =
-                    request_to(&f->l, &f->n, i % 2 ? NIXL_READ : NIXL_WRITE, 1, 512, 512, NULL);
+                    request_to(&f->l, &f->n, done % 2 ? NIXL_READ : NIXL_WRITE, 1, 512, 512, NULL);
 
                 assert_non_null(xfer);
                 assert_int_equal(run_once(xfer), NIXL_SUCCESS);
@@ -141,49 +132,77 @@ static void small_transfers_with_fresh_requests_leave_nothing_behind(void **stat
             }
             start = (cpu_us() - start) / CHUNK;
             best = start < best ? start : best;
-        }
-        samples[used] = (struct sample){i, (double)rss_kib(), (double)open_descriptors(), best};
+        } while (done < (uint64_t)total * (used + 1) / SAMPLES ||
+                 now_ms() < begun + seconds * 1000u * (used + 1) / SAMPLES);
+        samples[used] = (struct sample){done, (double)rss_kib(), (double)open_descriptors(), best};
     }
-    assert_true(used >= 2);
-    judge("small transfers, fresh requests", f->setting, samples, used);
+    return judge("small transfers, fresh requests", f->setting, samples, SAMPLES);
+}
+
+/* What grows with every transfer shows in each of three turns; what the machine did meanwhile does not. */
+static void small_transfers_with_fresh_requests_leave_nothing_behind(void **state) {
+    struct fixture *f = *state;
+    unsigned total = rounds_of("NIXL_SOAK_TRANSFERS", 100000), seconds = rounds_of("NIXL_SOAK_SECONDS", 1);
+    struct verdict v = {0, 0, SLOPE_MAX};
+    size_t before;
+
+    assert_write_arrives(&f->l, &f->n, 4096, 1);
+    before = open_descriptors();
+    for (int turn = 0; turn < 3 && (v.rss >= SLOPE_MAX || v.us >= SLOPE_MAX); turn++) {
+        v = small_transfers(f, total, seconds);
+        assert_true(v.fds < SLOPE_MAX);
+    }
+    assert_true(v.rss < SLOPE_MAX);
+    assert_true(v.us < SLOPE_MAX);
     assert_int_equal(open_descriptors(), before);
     assert_write_arrives(&f->l, &f->n, MEMORY, 2);
+    outcome("small transfers, fresh requests", over(f->setting),
+            "memory, descriptors and time grow by less than 1 % per 10,000", 0);
+}
+
+static bool is_default_with_thread(const struct node_setting *setting) {
+    return setting->tls[0] == '\0' && setting->progress_thread;
 }
 
 /* Each new agent of this process learns of the survivor and is learned by it, moves bytes both ways of looking, and goes. */
 static void agents_that_come_and_go_leave_nothing_behind(void **state) {
     struct fixture *f = *state;
-    unsigned total = rounds_of("NIXL_SOAK_AGENTS", 170), seconds = rounds_of("NIXL_SOAK_SECONDS", 2);
+    unsigned total = rounds_of("NIXL_SOAK_AGENTS", is_default_with_thread(f->setting) ? 1000 : 64);
     static struct sample samples[SAMPLES];
-    size_t used = 0, before;
-    uint64_t end = now_ms() + seconds * 1000u;
-    unsigned i = 0;
+    size_t before;
+    unsigned done = 0;
+    struct verdict v;
 
     local_close(&f->l);
     before = open_descriptors();
-    for (; i < total && now_ms() < end; i++) {
-        uint64_t start = now_ms();
-        char name[32];
+    for (size_t used = 0; used < SAMPLES; used++) {
+        double best = 1e9;
 
-        (void)snprintf(name, sizeof name, "comer-%u", i % 3);
-        assert_true(local_open(&f->l, name, f->setting, MEMORY));
-        assert_int_equal(node_load(&f->n, &f->l), NIXL_SUCCESS);
-        assert_int_equal(node_learn(&f->n, &f->l), NIXL_SUCCESS);
-        assert_write_arrives(&f->l, &f->n, 20000, i);
-        assert_int_equal(node_notify(&f->n, name, "hello", 1), NIXL_SUCCESS);
-        local_close(&f->l);
-        if (i * SAMPLES / total >= used && used < SAMPLES) {
-            samples[used++] = (struct sample){i + 1, (double)rss_kib(), (double)open_descriptors(),
-                                              (double)(now_ms() - start) * 1000};
-        }
+        do {
+            double start = cpu_us();
+            char name[32];
+
+            (void)snprintf(name, sizeof name, "comer-%u", done % 3);
+            assert_true(local_open(&f->l, name, f->setting, MEMORY));
+            assert_int_equal(node_load(&f->n, &f->l), NIXL_SUCCESS);
+            assert_int_equal(node_learn(&f->n, &f->l), NIXL_SUCCESS);
+            assert_write_arrives(&f->l, &f->n, 20000, done);
+            assert_int_equal(node_notify(&f->n, name, "hello", 1), NIXL_SUCCESS);
+            local_close(&f->l);
+            start = cpu_us() - start;
+            best = start < best ? start : best;
+            done++;
+        } while (done < (uint64_t)total * (used + 1) / SAMPLES);
+        samples[used] = (struct sample){done, (double)rss_kib(), (double)open_descriptors(), best};
     }
-    printf("# %u agents over %s; descriptors %zu before, %zu after; RSS %.0f KiB at half, %zu at the end\n",
-           i, over(f->setting), before, open_descriptors(), samples[used / 2].rss, rss_kib());
-    assert_true(i >= 3);
+    v = judge("agents that come and go", f->setting, samples, SAMPLES);
+    printf("# descriptors %zu before, %zu after; the survivor's answers: %zu wrong\n", before,
+           open_descriptors(), node_bad(&f->n));
     assert_int_equal(open_descriptors(), before);
-    /* A slope of so few is noise: growth over the last half stays below what an agent's buffers weigh. */
-    assert_true((double)rss_kib() - samples[used / 2].rss < 2048 + 4.0 * (double)(i / 2));
-    outcome("agents that come and go", over(f->setting), "descriptors as before", 0);
+    assert_true(v.fds < SLOPE_MAX);
+    /* The last half of few says nothing of 10,000: then its growth stays below what one agent's buffers weigh. */
+    assert_true(done >= 1000 ? v.rss < SLOPE_MAX : samples[SAMPLES - 1].rss - samples[SAMPLES / 2].rss < 512);
+    outcome("agents that come and go", over(f->setting), "descriptors as before, memory does not grow", 0);
     assert_true(local_open(&f->l, "local", f->setting, MEMORY));
     assert_int_equal(node_load(&f->n, &f->l), NIXL_SUCCESS);
     assert_write_arrives(&f->l, &f->n, MEMORY, 2);

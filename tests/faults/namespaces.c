@@ -319,6 +319,39 @@ static void a_cut_between_the_data_and_their_notification_is_told(void **state) 
             0);
 }
 
+/* ---- an address to which no way leads ---- */
+
+static void an_unreachable_address_is_named_and_may_be_tried_again(void **state) {
+    struct fixture *f = *state;
+    struct nixl_desc ours = {(uintptr_t)f->l.at, 1000, 0}, theirs = {f->n.addr, 1000, 0};
+    struct nixl_list here = NIXL_LIST(DRAM_SEG, &ours, 1), there = NIXL_LIST(DRAM_SEG, &theirs, 1);
+    struct nixl_xfer *xfer = NULL;
+    nixl_status_t status;
+    uint64_t start = now_ms();
+    char words[1024];
+
+    if (!is_tcp(f)) {
+        test_skip("the bytes go by the kernel's copy: no address is needed");
+    }
+    assert_true(nets_in_a("ip route add unreachable 10.99.0.2/32"));
+    status = nixl_xfer_create(f->l.agent, NIXL_WRITE, &here, &there, "node", NULL, &xfer);
+    (void)snprintf(words, sizeof words, "%s", nixl_error());
+    if (status == NIXL_SUCCESS) {
+        status = run_once(xfer);
+        (void)snprintf(words, sizeof words, "%s", nixl_xfer_error(xfer));
+        assert_int_equal(nixl_xfer_release(xfer), NIXL_SUCCESS);
+    }
+    printf("# %s after %llu ms: %s\n", nixl_status_string(status), (unsigned long long)(now_ms() - start),
+           words);
+    assert_true(status == NIXL_ERR_BACKEND || status == NIXL_ERR_REMOTE_DISCONNECT);
+    assert_non_null(strstr(words, "10.99.0.2"));
+    assert_true(now_ms() - start < 3000);
+    outcome("metadata of an unreachable address", over(f->setting), nixl_status_string(status),
+            (double)(now_ms() - start));
+    assert_true(nets_in_a("ip route del unreachable 10.99.0.2/32"));
+    many(f, 2, 1000);
+}
+
 /* ---- bad lines ---- */
 
 static unsigned long dropped(const char *chain) {
@@ -391,6 +424,7 @@ int main(int argc, char **argv) {
     static const struct CMUnitTest tests[] = {
         TEST(killed_sockets_are_told_to_the_sender, setup),
         TEST(a_reset_is_told_to_the_sender, setup),
+        TEST(an_unreachable_address_is_named_and_may_be_tried_again, setup),
         TEST(loss_neither_doubles_nor_reorders_notifications, setup),
         TEST(a_slow_line_keeps_the_order, setup),
         TEST(a_far_peer_is_written_read_and_notified_in_order, setup_far),

@@ -7,8 +7,10 @@ turns; a ratio is the median of the rounds' ratios, so that a device whose speed
 row and ratio is printed, those below the goal again at the end. Goals: bandwidth at least 0.95 of fio's io_uring,
 processor seconds per GiB not above fio's, bandwidth above the reference's.
 
-The reference runs the same requests through its C library where NIXL_TEST_REFERENCE_PYTHON names an interpreter that
-has it (bench/files/reference.c). fio and the reference keep as many blocks in flight as this library, one a request.
+fio sleeps until something ends, and so does this library beside it. The reference has no call to sleep in, it is
+polled without pause; beside it this library is polled as well. It runs the same requests through its C library where
+NIXL_TEST_REFERENCE_PYTHON names an interpreter that has it (bench/files/reference.c). All keep the same number of
+blocks in flight, one a request.
 
 Environment: ROUNDS=5  SECONDS_EACH=0.5 per measurement  FILE_MIB=512  DIR=the folder for the file
              ROWS="4096:1:read:direct,..." measures these only
@@ -136,12 +138,12 @@ def median(results, key):
     return statistics.median(r[key] for r in results)
 
 
-def ratio(entry, name, key):
+def ratio(entry, name, key, mine="ours"):
     """The median of the rounds' ratios; None where there is no other."""
     if name not in entry:
         return None
-    pairs = zip(entry["ours"]["rounds"], entry[name]["rounds"])
-    return statistics.median(mine[key] / theirs[key] if theirs[key] > 0 else 1.0 for mine, theirs in pairs)
+    pairs = zip(entry[mine]["rounds"], entry[name]["rounds"])
+    return statistics.median(own[key] / other[key] if other[key] > 0 else 1.0 for own, other in pairs)
 
 
 def name_of(row):
@@ -171,7 +173,7 @@ def measure(row, tools, rounds, path):
                        "cpu_per_gib": median(results[name], "cpu_per_gib"), "rounds": results[name]}
     entry["ratio_io_uring"] = ratio(entry, "fio io_uring", "bytes_per_s")
     entry["ratio_libaio"] = ratio(entry, "fio libaio", "bytes_per_s")
-    entry["ratio_reference"] = ratio(entry, "reference", "bytes_per_s")
+    entry["ratio_reference"] = ratio(entry, "reference", "bytes_per_s", "ours polled")
     entry["ratio_cpu"] = ratio(entry, "fio io_uring", "cpu_per_gib")
     return entry
 
@@ -246,10 +248,11 @@ def main():
             file.flush()
             os.fsync(file.fileno())
         uring, libaio = Fio("io_uring", path, file_bytes), Fio("libaio", path, file_bytes)
-        tools = {"ours": lambda row: nixl(tool, path, row, seconds, queue),
+        tools = {"ours": lambda row: nixl(tool, path, row, seconds, ["wait"] + queue),
                  "fio io_uring": lambda row: uring.measure(row, seconds),
                  "fio libaio": lambda row: libaio.measure(row, seconds)}
         if theirs:
+            tools["ours polled"] = lambda row: nixl(tool, path, row, seconds, ["poll"] + queue)
             tools["reference"] = lambda row: nixl(tool + "-reference", path, row, seconds, env=theirs)
         print("%d rounds of %.2f s each on %s; reference: %s" %
               (rounds, seconds, folder, where if theirs else "not installed (%s)" % where))

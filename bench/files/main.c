@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One measurement of file transfers, the way an application makes them: `depth` requests of one block each in
- * flight, posted again as they end, at places spread over the file; between ends the program sleeps on the
- * agent's descriptor. Prints one line of JSON. bench_files.py runs it beside fio.
+ * flight, posted again as they end, at places spread over the file; between ends the program sleeps: with one
+ * request in nixl_xfer_wait(), else on the agent's descriptor. As "poll" it asks without pause instead. Prints
+ * one line of JSON. bench_files.py runs it beside fio.
  *
- *   bench-files FILE write|read BLOCK DEPTH buffered|direct SECONDS [queue option]
+ *   bench-files FILE write|read BLOCK DEPTH buffered|direct SECONDS wait|poll [queue option]
  */
 #include <nixl/nixl.h>
 
@@ -19,8 +20,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Requests that take turns in one place of the queue: each has its own offset. */
-#define TURNS 16u
+/* So many requests are made, each with its own offset, for the device's and host's caches not to know them. */
+#define REQUESTS 4096u
+/* Looks at requests in the order of their posts end after that many that have not ended. */
+#define MISSES 32u
 
 static double now_s(void) {
     struct timespec ts;
@@ -46,9 +49,12 @@ static void check(nixl_status_t status, const char *what) {
 
 struct load {
     struct nixl_agent *agent;
-    struct nixl_xfer **xfers; /* depth * TURNS */
-    unsigned *turn;
-    unsigned depth;
+    struct nixl_xfer **xfers; /* depth * turns: one after another in each place of the queue */
+    unsigned *turn;           /* of a place */
+    unsigned *next; /* places in the order of their posts, a list that begins and ends at place `depth` */
+    unsigned last;  /* place */
+    unsigned depth, turns;
+    bool polls;
 };
 
 static void make_requests(struct load *load, nixl_xfer_op_t op, char *buf, uint64_t block,
@@ -56,8 +62,8 @@ static void make_requests(struct load *load, nixl_xfer_op_t op, char *buf, uint6
     uint64_t blocks = file_bytes / block, state = 1;
     unsigned i;
 
-    for (i = 0; i < load->depth * TURNS; i++) {
-        struct nixl_desc local = {(uintptr_t)buf + i / TURNS * block, block, 0}, remote;
+    for (i = 0; i < load->depth * load->turns; i++) {
+        struct nixl_desc local = {(uintptr_t)buf + i / load->turns * block, block, 0}, remote;
         struct nixl_list locals = NIXL_LIST(DRAM_SEG, &local, 1), remotes = NIXL_LIST(FILE_SEG, &remote, 1);
 
         state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -67,8 +73,37 @@ static void make_requests(struct load *load, nixl_xfer_op_t op, char *buf, uint6
     }
 }
 
-static void run_load(struct load *load, double seconds, uint64_t *ops, double *took, double *cpu) {
+/* Posts the request whose turn it is in a place, which so becomes the last in order. */
+static void post_in(struct load *load, unsigned place) {
+    check(nixl_xfer_post(load->xfers[place * load->turns + load->turn[place]], NULL), "post");
+    load->next[load->last] = place;
+    load->next[place] = load->depth;
+    load->last = place;
+}
+
+/* Nothing has ended since the last look. */
+static void rest(struct load *load, struct pollfd *pfd) {
+    if (load->depth == 1) {
+        check(nixl_xfer_wait(load->xfers[load->turn[0]], NIXL_NO_TIMEOUT), "wait");
+    } else if (nixl_agent_progress(load->agent) != NIXL_SUCCESS &&
+               nixl_agent_arm(load->agent) == NIXL_IN_PROG) {
+        poll(pfd, 1, 100);
+        nixl_agent_progress(load->agent);
+    }
+}
+
+static bool has_ended(const struct load *load, struct nixl_xfer *xfer) {
     struct nixl_failure_info info = NIXL_FAILURE_INFO_INIT;
+    nixl_status_t status = load->polls ? nixl_xfer_poll(xfer) : nixl_xfer_failure(xfer, &info);
+
+    if (status < 0) {
+        fprintf(stderr, "bench-files: %s\n", nixl_xfer_error(xfer));
+        exit(1);
+    }
+    return status != NIXL_IN_PROG;
+}
+
+static void run_load(struct load *load, double seconds, uint64_t *ops, double *took, double *cpu) {
     struct pollfd pfd = {.fd = nixl_agent_fd(load->agent), .events = POLLIN};
     double start = now_s(), cpu_start = cpu_s(), end = start + seconds;
     unsigned active = load->depth, i, passes = 0;
@@ -78,41 +113,40 @@ static void run_load(struct load *load, double seconds, uint64_t *ops, double *t
         check(NIXL_ERR_BACKEND, "descriptor");
     }
     *ops = 0;
+    load->last = load->depth;
     for (i = 0; i < load->depth; i++) {
-        check(nixl_xfer_post(load->xfers[i * TURNS], NULL), "post");
+        post_in(load, i);
     }
     while (active != 0) {
-        unsigned ended = 0;
+        unsigned before = load->depth, place = load->next[before], stop = load->last, misses = 0, ended = 0;
+        bool is_last = false;
 
-        for (i = 0; i < load->depth; i++) {
-            struct nixl_xfer *xfer = load->xfers[i * TURNS + load->turn[i]];
-            nixl_status_t status;
+        while (!is_last && misses < MISSES) {
+            unsigned next = load->next[place];
 
-            if (load->turn[i] == TURNS) {
-                continue; /* this place is closed */
-            }
-            status = nixl_xfer_failure(xfer, &info);
-            if (status == NIXL_IN_PROG) {
+            is_last = place == stop;
+            if (!has_ended(load, load->xfers[place * load->turns + load->turn[place]])) {
+                misses++;
+                before = place;
+                place = next;
                 continue;
-            }
-            if (status != NIXL_SUCCESS) {
-                fprintf(stderr, "bench-files: %s\n", nixl_xfer_error(xfer));
-                exit(1);
             }
             ended++;
-            if (is_over) {
-                load->turn[i] = TURNS;
-                active--;
-                continue;
+            load->turn[place] = (load->turn[place] + 1) % load->turns;
+            load->next[before] = next;
+            if (load->last == place) {
+                load->last = before;
             }
-            load->turn[i] = (load->turn[i] + 1) % TURNS;
-            check(nixl_xfer_post(load->xfers[i * TURNS + load->turn[i]], NULL), "post");
+            if (is_over) {
+                active--;
+            } else {
+                post_in(load, place);
+            }
+            place = load->next[before];
         }
         *ops += ended;
-        if (ended == 0 && nixl_agent_progress(load->agent) != NIXL_SUCCESS &&
-            nixl_agent_arm(load->agent) == NIXL_IN_PROG) {
-            poll(&pfd, 1, 100);
-            nixl_agent_progress(load->agent);
+        if (ended == 0 && active != 0 && !load->polls) {
+            rest(load, &pfd);
         }
         if (!is_over && (++passes % 16 == 0 || load->depth >= 16)) {
             is_over = now_s() >= end;
@@ -134,17 +168,19 @@ int main(int argc, char **argv) {
     char *buf;
     int file;
 
-    if (argc < 7) {
-        fprintf(stderr,
-                "usage: bench-files FILE write|read BLOCK DEPTH buffered|direct SECONDS [queue option]\n");
+    if (argc < 8) {
+        fprintf(stderr, "usage: bench-files FILE write|read BLOCK DEPTH buffered|direct SECONDS wait|poll "
+                        "[queue option]\n");
         return 2;
     }
     is_write = strcmp(argv[2], "write") == 0;
     block = strtoull(argv[3], NULL, 10);
     load.depth = (unsigned)strtoul(argv[4], NULL, 10);
+    load.turns = load.depth != 0 && load.depth < REQUESTS / 16 ? REQUESTS / load.depth : 16;
     is_direct = strcmp(argv[5], "direct") == 0;
     seconds = strtod(argv[6], NULL);
-    param.key = argc > 7 ? argv[7] : NULL;
+    load.polls = strcmp(argv[7], "poll") == 0;
+    param.key = argc > 8 ? argv[8] : NULL;
     file = open(argv[1], O_RDWR | (is_direct ? O_DIRECT : 0));
     if (file < 0 || fstat(file, &st) != 0 || load.depth == 0 || block == 0 || (uint64_t)st.st_size < block) {
         fprintf(stderr, "bench-files: %s: %s\n", argv[1],
@@ -154,9 +190,10 @@ int main(int argc, char **argv) {
     fd = (uint64_t)file;
     file_bytes = (uint64_t)st.st_size;
     buf = aligned_alloc(4096, load.depth * block);
-    load.xfers = calloc((size_t)load.depth * TURNS, sizeof(struct nixl_xfer *));
+    load.xfers = calloc((size_t)load.depth * load.turns, sizeof(struct nixl_xfer *));
     load.turn = calloc(load.depth, sizeof *load.turn);
-    if (buf == NULL || load.xfers == NULL || load.turn == NULL) {
+    load.next = calloc(load.depth + 1, sizeof *load.next);
+    if (buf == NULL || load.xfers == NULL || load.turn == NULL || load.next == NULL) {
         fprintf(stderr, "bench-files: no memory\n");
         return 1;
     }
@@ -177,12 +214,11 @@ int main(int argc, char **argv) {
     }
     make_requests(&load, is_write ? NIXL_WRITE : NIXL_READ, buf, block, file_bytes, fd);
     run_load(&load, seconds / 10, &ops, &took, &cpu); /* warm up */
-    memset(load.turn, 0, load.depth * sizeof *load.turn);
     run_load(&load, seconds, &ops, &took, &cpu);
     printf("{\"ops\": %llu, \"seconds\": %.6f, \"bytes\": %llu, \"cpu_seconds\": %.6f, \"queue\": \"%s\"}\n",
            (unsigned long long)ops, took, (unsigned long long)(ops * block), cpu,
            nixl_backend_description(backend));
-    for (unsigned i = 0; i < load.depth * TURNS; i++) {
+    for (unsigned i = 0; i < load.depth * load.turns; i++) {
         nixl_xfer_release(load.xfers[i]);
     }
     nixl_agent_destroy(load.agent);
@@ -190,5 +226,6 @@ int main(int argc, char **argv) {
     free(buf);
     free(load.xfers);
     free(load.turn);
+    free(load.next);
     return 0;
 }

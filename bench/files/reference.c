@@ -18,7 +18,8 @@
 #include <unistd.h>
 
 /* As in main.c. */
-#define TURNS 16u
+#define REQUESTS 4096u
+#define MISSES 32u
 
 static double now_s(void) {
     struct timespec ts;
@@ -44,9 +45,11 @@ static void check(nixl_capi_status_t status, const char *what) {
 
 struct load {
     nixl_capi_agent_t agent;
-    nixl_capi_xfer_req_t *xfers; /* depth * TURNS */
-    unsigned *turn;
-    unsigned depth;
+    nixl_capi_xfer_req_t *xfers; /* depth * turns: one after another in each place of the queue */
+    unsigned *turn;              /* of a place */
+    unsigned *next; /* places in the order of their posts, a list that begins and ends at place `depth` */
+    unsigned last;  /* place */
+    unsigned depth, turns;
 };
 
 static void register_block(nixl_capi_agent_t agent, nixl_capi_mem_type_t mem, uintptr_t addr, size_t len,
@@ -71,11 +74,11 @@ static void make_requests(struct load *load, nixl_capi_xfer_op_t op, char *buf, 
     uint64_t blocks = file_bytes / block, state = 1;
     unsigned i;
 
-    for (i = 0; i < load->depth * TURNS; i++) {
+    for (i = 0; i < load->depth * load->turns; i++) {
         nixl_capi_xfer_dlist_t local, remote;
 
         state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        local = list_of(NIXL_CAPI_MEM_DRAM, (uintptr_t)buf + i / TURNS * block, block, 0);
+        local = list_of(NIXL_CAPI_MEM_DRAM, (uintptr_t)buf + i / load->turns * block, block, 0);
         remote = list_of(NIXL_CAPI_MEM_FILE, (uintptr_t)((state >> 33) % blocks * block), block, fd);
         check(nixl_capi_create_xfer_req(load->agent, op, local, remote, "bench", &load->xfers[i], args),
               "request");
@@ -84,36 +87,60 @@ static void make_requests(struct load *load, nixl_capi_xfer_op_t op, char *buf, 
     }
 }
 
+/* Posts the request whose turn it is in a place, which so becomes the last in order. */
+static void post_in(struct load *load, unsigned place) {
+    check(nixl_capi_post_xfer_req(load->agent, load->xfers[place * load->turns + load->turn[place]], NULL),
+          "post");
+    load->next[load->last] = place;
+    load->next[place] = load->depth;
+    load->last = place;
+}
+
+static bool has_ended(const struct load *load, nixl_capi_xfer_req_t xfer) {
+    nixl_capi_status_t status = nixl_capi_get_xfer_status(load->agent, xfer);
+
+    check(status, "transfer");
+    return status != NIXL_CAPI_IN_PROG;
+}
+
 static void run_load(struct load *load, double seconds, uint64_t *ops, double *took, double *cpu) {
     double start = now_s(), cpu_start = cpu_s(), end = start + seconds;
     unsigned active = load->depth, i, passes = 0;
     bool is_over = false;
 
     *ops = 0;
+    load->last = load->depth;
     for (i = 0; i < load->depth; i++) {
-        check(nixl_capi_post_xfer_req(load->agent, load->xfers[i * TURNS], NULL), "post");
+        post_in(load, i);
     }
     while (active != 0) {
-        for (i = 0; i < load->depth; i++) {
-            nixl_capi_status_t status;
+        unsigned before = load->depth, place = load->next[before], stop = load->last, misses = 0, ended = 0;
+        bool is_last = false;
 
-            if (load->turn[i] == TURNS) {
-                continue; /* this place is closed */
-            }
-            status = nixl_capi_get_xfer_status(load->agent, load->xfers[i * TURNS + load->turn[i]]);
-            if (status == NIXL_CAPI_IN_PROG) {
+        while (!is_last && misses < MISSES) {
+            unsigned next = load->next[place];
+
+            is_last = place == stop;
+            if (!has_ended(load, load->xfers[place * load->turns + load->turn[place]])) {
+                misses++;
+                before = place;
+                place = next;
                 continue;
             }
-            check(status, "transfer");
-            ++*ops;
+            ended++;
+            load->turn[place] = (load->turn[place] + 1) % load->turns;
+            load->next[before] = next;
+            if (load->last == place) {
+                load->last = before;
+            }
             if (is_over) {
-                load->turn[i] = TURNS;
                 active--;
-                continue;
+            } else {
+                post_in(load, place);
             }
-            load->turn[i] = (load->turn[i] + 1) % TURNS;
-            check(nixl_capi_post_xfer_req(load->agent, load->xfers[i * TURNS + load->turn[i]], NULL), "post");
+            place = load->next[before];
         }
+        *ops += ended;
         if (!is_over && (++passes % 16 == 0 || load->depth >= 16)) {
             is_over = now_s() >= end;
         }
@@ -135,13 +162,13 @@ int main(int argc, char **argv) {
     int file;
 
     if (argc != 7) {
-        fprintf(stderr,
-                "usage: bench-files-reference FILE write|read BLOCK DEPTH buffered|direct SECONDS\n");
+        fprintf(stderr, "usage: bench-files-reference FILE write|read BLOCK DEPTH buffered|direct SECONDS\n");
         return 2;
     }
     is_write = strcmp(argv[2], "write") == 0;
     block = strtoull(argv[3], NULL, 10);
     load.depth = (unsigned)strtoul(argv[4], NULL, 10);
+    load.turns = load.depth != 0 && load.depth < REQUESTS / 16 ? REQUESTS / load.depth : 16;
     is_direct = strcmp(argv[5], "direct") == 0;
     seconds = strtod(argv[6], NULL);
     file = open(argv[1], O_RDWR | (is_direct ? O_DIRECT : 0));
@@ -151,9 +178,10 @@ int main(int argc, char **argv) {
     }
     file_bytes = (uint64_t)st.st_size;
     buf = aligned_alloc(4096, load.depth * block);
-    load.xfers = calloc((size_t)load.depth * TURNS, sizeof *load.xfers);
+    load.xfers = calloc((size_t)load.depth * load.turns, sizeof *load.xfers);
     load.turn = calloc(load.depth, sizeof *load.turn);
-    if (buf == NULL || load.xfers == NULL || load.turn == NULL) {
+    load.next = calloc(load.depth + 1, sizeof *load.next);
+    if (buf == NULL || load.xfers == NULL || load.turn == NULL || load.next == NULL) {
         fprintf(stderr, "bench-files-reference: no memory\n");
         return 1;
     }
@@ -172,7 +200,6 @@ int main(int argc, char **argv) {
     make_requests(&load, is_write ? NIXL_CAPI_XFER_OP_WRITE : NIXL_CAPI_XFER_OP_READ, buf, block, file_bytes,
                   (uint64_t)file, args);
     run_load(&load, seconds / 10, &ops, &took, &cpu); /* warm up */
-    memset(load.turn, 0, load.depth * sizeof *load.turn);
     run_load(&load, seconds, &ops, &took, &cpu);
     printf("{\"ops\": %llu, \"seconds\": %.6f, \"bytes\": %llu, \"cpu_seconds\": %.6f}\n",
            (unsigned long long)ops, took, (unsigned long long)(ops * block), cpu);

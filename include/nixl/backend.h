@@ -336,6 +336,15 @@ struct nixl_backend_ops {
     nixl_status_t (*view_open)(void *self, nixl_mem_t mem, bool remote, const struct nixl_desc *descs,
                                void *const *keys, void *const *peers, size_t count, void **view);
     void (*view_close)(void *self, void *view);
+
+    /* Called by one thread at a time, beside arm and progress of others; may be NULL. Sleeps in the way that is
+     * cheapest for this backend, instead of arm and a sleep on event_fd, until progress() would find something,
+     * `fd` becomes readable, or clock CLOCK_MONOTONIC reaches `until_ns`
+     * (UINT64_MAX: never): whichever is first; it may also return for nothing. Does not do the work itself: what
+     * ends a request is the progress() that follows. Meanwhile progress() of other threads may leave the
+     * results to the sleeper. SUCCESS; IN_PROG: `fd` is readable. NOT_SUPPORTED: not here; the agent arms and
+     * sleeps on event_fd. For instances with an event_fd. */
+    nixl_status_t (*wait)(void *self, int fd, uint64_t until_ns);
 };
 
 /* The one function that a plugin exports. Called once when the file is opened; returns a table that lives as

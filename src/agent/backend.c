@@ -237,6 +237,7 @@ static nixl_status_t instance_open(struct nixl_backend *backend) {
     backend->instance.mems &= (1u << NIXL_MEM_KINDS) - 1u;
     backend->is_timed = backend->ops.cost == NULL;
     backend->needs_progress = backend->instance.event_fd >= 0 || backend->instance.period_us != 0;
+    backend->can_wait = backend->instance.event_fd >= 0 && backend->ops.wait != NULL;
     return status;
 }
 

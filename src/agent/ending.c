@@ -159,6 +159,8 @@ void xfer_complete(void *ctx, struct nixl_request *request, const struct nixl_fa
     before = __atomic_exchange_n(&xfer->state, final, __ATOMIC_ACQ_REL);
     if (before == XFER_WAITED) {
         futex_wake((const uint32_t *)&xfer->state, INT32_MAX);
+    }
+    if (before == XFER_WAITED || before == XFER_ASLEEP) {
         progress_wake(agent);
     }
     progress_event(agent);

@@ -58,6 +58,7 @@ struct nixl_backend {
     struct plugin_options options; /* parsed values, kept as long as the instance */
     bool needs_progress;           /* instance has event_fd or period, and progress */
     bool is_timed;                 /* atomic: it cannot tell what a transfer takes; new requests are timed */
+    bool can_wait;                 /* atomic: its operation `wait` is there, and has not said no */
     const void *conn;              /* REMOTE: conn_info()'s bytes, asked for once */
     size_t conn_len;
     const void *note; /* note()'s bytes, or NULL */
@@ -395,11 +396,12 @@ void dlist_orphan(struct nixl_dlist *dlist);
  * The states of a request. All above 0 are "in progress" to the outside; only one thread at a time is in
  * POSTING, which it has entered by the one compare-and-swap of a post. While `is_posting` the backend's post
  * has not returned: nobody else calls the backend for this request. WAITED is IN_PROG with somebody asleep on
- * the word.
+ * the word, ASLEEP with one asleep on the agent's events.
  */
 #define XFER_IN_PROG 1
 #define XFER_POSTING 2
 #define XFER_WAITED 3
+#define XFER_ASLEEP 4
 
 enum xfer_cancel_level {
     XFER_CANCEL_NONE = 0,
@@ -408,7 +410,7 @@ enum xfer_cancel_level {
 };
 
 struct xfer_word {
-    int32_t state;       /* atomic: nixl_status_t, or XFER_POSTING, XFER_WAITED */
+    int32_t state;       /* atomic: nixl_status_t, or XFER_POSTING, XFER_WAITED, XFER_ASLEEP */
     uint32_t is_posting; /* atomic */
 } __attribute__((aligned(8)));
 
@@ -552,12 +554,12 @@ nixl_status_t progress_add_backend(struct nixl_agent *agent, struct nixl_backend
 /*
  * How a caller sleeps. With a thread, or for a backend that needs no progress: between wait_begin and
  * wait_end it sleeps on its own word. Else, if sleep_begin says yes, on all events by progress_sleep(), which
- * may return for nothing.
+ * may return for nothing: within `backend` where that one has an operation for it, else on the descriptors.
  */
 void progress_wait_begin(struct nixl_agent *agent);
 void progress_wait_end(struct nixl_agent *agent);
 bool progress_sleep_begin(struct nixl_agent *agent);
-void progress_sleep(struct nixl_agent *agent, uint64_t until_ns);
+void progress_sleep(struct nixl_agent *agent, struct nixl_backend *backend, uint64_t until_ns);
 void progress_sleep_end(struct nixl_agent *agent);
 /* One round over all backends that need it; how many events. */
 unsigned progress_run(struct nixl_agent *agent);

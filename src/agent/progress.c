@@ -143,8 +143,8 @@ void progress_deadline(struct nixl_agent *agent, uint64_t deadline_ns) {
     }
 }
 
-/* Arms every backend that has a descriptor. False when one has work instead. */
-static bool arm_all(struct nixl_agent *agent, uint64_t *until_ns) {
+/* Arms every backend that has a descriptor, but `besides` (or NULL). False when one has work instead. */
+static bool arm_all(struct nixl_agent *agent, const struct nixl_backend *besides, uint64_t *until_ns) {
     unsigned count = backend_count(agent);
     bool armed = true;
 
@@ -153,7 +153,7 @@ static bool arm_all(struct nixl_agent *agent, uint64_t *until_ns) {
         struct nixl_backend *backend = agent->backends[slot];
         uint64_t period_ns = backend->instance.period_us * NS_PER_US;
 
-        if (!backend->needs_progress) {
+        if (!backend->needs_progress || backend == besides) {
             continue;
         }
         if (backend->instance.event_fd >= 0) {
@@ -182,6 +182,24 @@ void progress_wake(struct nixl_agent *agent) {
     }
 }
 
+/*
+ * Sleeps once on all events: within `backend`, which was not armed, or, with NULL, on the descriptors. True when
+ * wake_fd may have been written.
+ */
+static bool sleep_armed(struct nixl_agent *agent, struct nixl_backend *backend, uint64_t until) {
+    nixl_status_t status;
+
+    if (backend == NULL) {
+        fd_sleep(agent->progress.epoll_fd, until);
+        return true;
+    }
+    status = backend->ops.wait(backend->self, agent->progress.epoll_fd, until);
+    if (status < 0) {
+        __atomic_store_n(&backend->can_wait, false, __ATOMIC_RELAXED); /* the next sleep is on descriptors */
+    }
+    return status != NIXL_SUCCESS;
+}
+
 /* ---- the thread ---- */
 
 static bool thread_stops(const struct progress *progress) {
@@ -204,14 +222,33 @@ static void thread_away(struct progress *progress) {
     fd_drain(progress->wake_fd);
 }
 
+/* The one backend that needs progress, if there is no other and one can sleep within it. */
+static struct nixl_backend *lone_backend(struct nixl_agent *agent) {
+    unsigned count = backend_count(agent);
+    struct nixl_backend *lone = NULL;
+
+    for (unsigned slot = 0; slot < count; slot++) {
+        if (agent->backends[slot]->needs_progress) {
+            if (lone != NULL) {
+                return NULL;
+            }
+            lone = agent->backends[slot];
+        }
+    }
+    return lone != NULL && __atomic_load_n(&lone->can_wait, __ATOMIC_RELAXED) ? lone : NULL;
+}
+
 /* Nothing happened for a while: arm and sleep. */
 static void thread_sleep(struct nixl_agent *agent) {
     struct progress *progress = &agent->progress;
+    struct nixl_backend *lone;
     uint64_t until = CLOCK_NEVER;
     uint64_t deadline;
+    bool is_woken = true;
 
     (void)__atomic_exchange_n(&progress->sleepers, 1, __ATOMIC_SEQ_CST);
-    if (arm_all(agent, &until)) {
+    lone = lone_backend(agent);
+    if (arm_all(agent, lone, &until)) {
         /* Who posts an earlier deadline either sees this time and wakes us, or is seen here. */
         __atomic_store_n(&progress->wake_at_ns, until, __ATOMIC_SEQ_CST);
         deadline = __atomic_load_n(&progress->deadline_ns, __ATOMIC_SEQ_CST);
@@ -220,12 +257,14 @@ static void thread_sleep(struct nixl_agent *agent) {
             __atomic_store_n(&progress->wake_at_ns, until, __ATOMIC_SEQ_CST);
         }
         if (!thread_stops(progress)) {
-            fd_sleep(progress->epoll_fd, until);
+            is_woken = sleep_armed(agent, lone, until);
         }
         __atomic_store_n(&progress->wake_at_ns, 0, __ATOMIC_SEQ_CST);
     }
     __atomic_store_n(&progress->sleepers, 0, __ATOMIC_SEQ_CST);
-    fd_drain(progress->wake_fd);
+    if (is_woken) {
+        fd_drain(progress->wake_fd);
+    }
 }
 
 static void thread_body(void *arg) {
@@ -372,15 +411,25 @@ bool progress_sleep_begin(struct nixl_agent *agent) {
     return true;
 }
 
-void progress_sleep(struct nixl_agent *agent, uint64_t until_ns) {
-    if (arm_all(agent, &until_ns)) {
-        fd_sleep(agent->progress.epoll_fd, until_ns);
+void progress_sleep(struct nixl_agent *agent, struct nixl_backend *backend, uint64_t until_ns) {
+    struct nixl_backend *within = __atomic_load_n(&backend->can_wait, __ATOMIC_RELAXED) ? backend : NULL;
+    bool is_woken = within == NULL;
+
+    if (within == NULL && progress_run_one(agent, backend) != 0) {
+        /* While a backend finds work at each look, nobody sleeps. */
+    } else if (arm_all(agent, within, &until_ns)) {
+        is_woken = sleep_armed(agent, within, until_ns);
+    } else {
+        (void)run_all(agent); /* another backend has work, and would not let us sleep before it is done */
+    }
+    /* Written later than this, it is seen and read at the end of the next sleep. */
+    if (is_woken) {
+        fd_drain(agent->progress.wake_fd);
     }
 }
 
 void progress_sleep_end(struct nixl_agent *agent) {
     __atomic_store_n(&agent->progress.sleepers, 0, __ATOMIC_SEQ_CST);
-    fd_drain(agent->progress.wake_fd);
     lock_drop(&agent->progress.sleeping);
 }
 
@@ -506,7 +555,7 @@ nixl_status_t nixl_agent_arm(struct nixl_agent *agent) {
         return fail_errno(NIXL_ERR_BACKEND, error, "agent arm: the completion descriptor cannot be made");
     }
     /* Without a thread the backends' own descriptors are part of it. */
-    if (armed && !progress->has_thread && !arm_all(agent, &until)) {
+    if (armed && !progress->has_thread && !arm_all(agent, NULL, &until)) {
         (void)run_all(agent);
         armed = false;
     }

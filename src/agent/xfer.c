@@ -484,23 +484,39 @@ nixl_status_t nixl_xfer_poll(struct nixl_xfer *xfer) {
 }
 
 /*
- * Marks the state as waited for, so that whoever ends the request wakes. Not while a post is under way: that
- * one may end inside the backend without a look at who waits. False: look again.
+ * Marks the state as XFER_WAITED or XFER_ASLEEP, so that whoever ends the request wakes. WAITED stays: it does
+ * for both. Not while a post is under way: that one may end inside the backend without a look at who waits.
+ * False: look again.
  */
-static bool mark_waited(struct nixl_xfer *xfer) {
+static bool mark_waited(struct nixl_xfer *xfer, int32_t mark) {
     int32_t state = XFER_IN_PROG;
 
     if (__atomic_load_n(&xfer->is_posting, __ATOMIC_ACQUIRE)) {
         sched_yield();
         return false;
     }
-    return __atomic_compare_exchange_n(&xfer->state, &state, XFER_WAITED, false, __ATOMIC_SEQ_CST,
-                                       __ATOMIC_ACQUIRE) ||
-           state == XFER_WAITED;
+    while (!__atomic_compare_exchange_n(&xfer->state, &state, mark, false, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_ACQUIRE)) {
+        if (state == mark || state == XFER_WAITED) {
+            return true;
+        }
+        if (state != XFER_ASLEEP && state != XFER_IN_PROG) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Who slept alone looks for himself from now on: nobody need wake him. */
+static void unmark_asleep(struct nixl_xfer *xfer) {
+    int32_t state = XFER_ASLEEP;
+
+    (void)__atomic_compare_exchange_n(&xfer->state, &state, XFER_IN_PROG, false, __ATOMIC_SEQ_CST,
+                                      __ATOMIC_RELAXED);
 }
 
 static void sleep_on_state(struct nixl_xfer *xfer, uint64_t until) {
-    if (mark_waited(xfer)) {
+    if (mark_waited(xfer, XFER_WAITED)) {
         futex_wait((const uint32_t *)&xfer->state, XFER_WAITED, until);
     }
 }
@@ -526,11 +542,11 @@ static void wait_sleep(struct nixl_xfer *xfer, uint64_t now, uint64_t until) {
         sleep_on_state(xfer, sleep_limit(xfer, now, until, SLEEP_SLICE_NS));
         progress_wait_end(agent);
     } else if (progress_sleep_begin(agent)) {
-        /* One waiter sleeps on the backends' events; whoever else completes the request wakes it. While a
-         * backend finds work at each look, nobody sleeps. */
-        if (mark_waited(xfer) && progress_run_one(agent, xfer->backend) == 0) {
-            progress_sleep(agent, sleep_limit(xfer, now, until, SLEEP_SLICE_NS));
+        /* One waiter sleeps on the backends' events; whoever else completes the request wakes it. */
+        if (mark_waited(xfer, XFER_ASLEEP)) {
+            progress_sleep(agent, xfer->backend, sleep_limit(xfer, now, until, SLEEP_SLICE_NS));
         }
+        unmark_asleep(xfer); /* before another one sleeps here, for perhaps the same request */
         progress_sleep_end(agent);
     } else {
         /* Another waiter sleeps there. It may leave without us being told. */
@@ -541,7 +557,8 @@ static void wait_sleep(struct nixl_xfer *xfer, uint64_t now, uint64_t until) {
 /* Waits without the agent's locks. Returns the last state seen. */
 static int32_t wait_until(struct nixl_xfer *xfer, uint64_t until) {
     uint64_t now = clock_now_ns();
-    uint64_t spin_end = cpu_count() > 1 ? now + PROGRESS_WAIT_SPIN_NS : 0;
+    bool can_spin = cpu_count() > 1 && !__atomic_load_n(&xfer->backend->can_wait, __ATOMIC_RELAXED);
+    uint64_t spin_end = can_spin ? now + PROGRESS_WAIT_SPIN_NS : 0;
     int32_t state;
 
     for (;;) {

@@ -247,6 +247,7 @@ static const struct nixl_backend_ops ops = {
     .transport = backend_transport,
     .progress = posix_progress,
     .arm = posix_arm,
+    .wait = posix_wait,
 };
 
 const struct nixl_backend_ops *nixl_backend_v1(void) {

@@ -214,7 +214,9 @@ bool posix_serve_one(struct posix_engine *engine, enum posix_stage stage) {
             r->stage = (uint8_t)waiting_stage(engine, r);
         }
         posix_enlist(engine, r);
-        if (r->stage == POSIX_STAGE_BLOCK && stage != POSIX_STAGE_BLOCK) {
+        if (r->stage != POSIX_STAGE_BLOCK) {
+            posix_nudge(engine);
+        } else if (stage != POSIX_STAGE_BLOCK) {
             posix_thread_block(engine);
         }
     }
@@ -271,6 +273,47 @@ nixl_status_t posix_arm(void *self) {
     }
     lock_drop(&engine->lock);
     return is_busy ? NIXL_IN_PROG : NIXL_SUCCESS;
+}
+
+void posix_nudge(struct posix_engine *engine) {
+    if (engine->is_waited && !engine->is_nudged) {
+        engine->is_nudged = true;
+        engine->queue_ops->nudge(engine->queue);
+    }
+}
+
+nixl_status_t posix_wait(void *self, int fd, uint64_t until_ns) {
+    struct posix_engine *engine = self;
+    enum posix_sleep how = POSIX_SLEEP_NOT_NOW;
+    bool is_readable = false;
+
+    if (engine->queue_ops->sleep == NULL) {
+        return NIXL_ERR_NOT_SUPPORTED;
+    }
+    lock_take(&engine->lock);
+    if (!engine->is_polled) {
+        engine->is_polled = true; /* who waits does the work */
+        posix_thread_wake(engine);
+        posix_notify(engine, engine->is_armed);
+    }
+    if (!engine->is_armed) {
+        posix_drain(engine); /* `fd` may look at it */
+    }
+    posix_issue(engine);
+    if (engine->ready[POSIX_STAGE_COPY].head == NULL && !engine->has_pushed && !engine->is_waited) {
+        how = engine->queue_ops->sleep_begin(engine->queue, fd);
+    }
+    if (how == POSIX_SLEEP_NOW) {
+        engine->is_waited = true;
+        engine->is_nudged = false;
+        lock_drop(&engine->lock);
+        engine->queue_ops->sleep(engine->queue, until_ns);
+        lock_take(&engine->lock);
+        engine->is_waited = false;
+        is_readable = engine->queue_ops->sleep_end(engine->queue);
+    }
+    lock_drop(&engine->lock);
+    return how == POSIX_SLEEP_NEVER ? NIXL_ERR_NOT_SUPPORTED : is_readable ? NIXL_IN_PROG : NIXL_SUCCESS;
 }
 
 /* A poller who asks again and again will do the work itself: the thread need not be woken for each operation.

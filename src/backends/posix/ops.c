@@ -297,7 +297,10 @@ static void ended(struct posix_engine *engine, struct posix_op *op, ssize_t resu
 }
 
 unsigned posix_reap(struct posix_engine *engine) {
-    return engine->in_kernel != 0 ? engine->queue_ops->reap(engine->queue, engine, ended) : 0;
+    /* Results that somebody took away would leave who sleeps within the queue asleep. */
+    return engine->in_kernel != 0 && !engine->is_waited
+               ? engine->queue_ops->reap(engine->queue, engine, ended)
+               : 0;
 }
 
 /* One request's turn. False when the queue is full. */

@@ -163,6 +163,12 @@ struct posix_request {
 
 struct posix_engine;
 
+enum posix_sleep {
+    POSIX_SLEEP_NOW = 0,
+    POSIX_SLEEP_NOT_NOW, /* there are results, or no room to begin */
+    POSIX_SLEEP_NEVER    /* the kernel has no such call */
+};
+
 /* Called by a queue, lock held, for each operation that has ended: bytes moved, or a negative errno. */
 typedef void (*posix_ended_fn)(struct posix_engine *engine, struct posix_op *op, ssize_t result);
 
@@ -188,6 +194,14 @@ struct posix_queue_ops {
     unsigned (*reap)(void *queue, struct posix_engine *engine, posix_ended_fn ended);
     /* Asks the kernel to give an operation back early; it still ends through reap. */
     void (*cancel)(void *queue, struct posix_op *op);
+    /* How one thread sleeps in the kernel until an operation ends; NULL: it cannot, and sleeps on event_fd.
+     * sleep_begin: makes that sleep end also when `fd` becomes readable.
+     * sleep: called without the lock, and nobody reaps meanwhile. sleep_end: whether `fd` was the cause.
+     * nudge: ends a sleep. */
+    enum posix_sleep (*sleep_begin)(void *queue, int fd);
+    void (*sleep)(void *queue, uint64_t until_ns);
+    bool (*sleep_end)(void *queue);
+    void (*nudge)(void *queue);
     /* Whether completions signal event_fd. NULL: they always do, unless `is_mute`. */
     void (*notify)(void *queue, bool on);
     /* Any thread, no lock. Pins memory under a free slot below POSIX_PIN_SLOTS, or frees the slot (len 0).
@@ -254,6 +268,8 @@ struct posix_engine {
     bool is_signaled; /* event_fd may have been written since it was drained */
     bool is_polled;   /* a busy poller is expected to do the work */
     bool is_serving;  /* a poller copies at this moment */
+    bool is_waited;   /* a thread sleeps within the queue: results are its own to fetch */
+    bool is_nudged;   /* and was told to come back */
     bool is_stopping;
     bool is_woken; /* wake_fd was written and not read yet */
     uint8_t thread_state;
@@ -317,6 +333,9 @@ nixl_status_t posix_post(void *self, struct nixl_request *request);
 void posix_cancel(void *self, struct nixl_request *request, enum nixl_cancel how);
 unsigned posix_progress(void *self);
 nixl_status_t posix_arm(void *self);
+nixl_status_t posix_wait(void *self, int fd, uint64_t until_ns);
+/* Lock held. There is work that no operation's end announces: who sleeps within the queue is to see to it. */
+void posix_nudge(struct posix_engine *engine);
 /* Lock held. Switches the queue's notifications. */
 void posix_notify(struct posix_engine *engine, bool on);
 /* Lock held. Takes what was written to event_fd. */

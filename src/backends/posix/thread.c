@@ -41,6 +41,9 @@ void posix_thread_hand_over(struct posix_engine *engine) {
     if (!engine->is_polled || (engine->thread_state == POSIX_THREAD_IDLE && !engine->is_trusted)) {
         posix_thread_wake(engine);
     }
+    if (engine->ready[POSIX_STAGE_COPY].head != NULL) {
+        posix_nudge(engine);
+    }
     if (engine->is_armed && engine->ready[POSIX_STAGE_COPY].head != NULL) {
         /* Work that no operation's end will announce. */
         engine->is_signaled = true;
@@ -103,7 +106,8 @@ static void watch(struct posix_engine *engine) {
         }
         sleep_in(engine, POSIX_THREAD_WATCH, period_us);
         now = __atomic_load_n(&engine->polls, __ATOMIC_RELAXED);
-        is_alive = now - polls >= POSIX_BUSY_POLLS || posts != engine->posts || engine->is_serving;
+        is_alive = now - polls >= POSIX_BUSY_POLLS || posts != engine->posts || engine->is_serving ||
+                   engine->is_waited;
         if (!is_alive && engine->is_armed) {
             /* Somebody sleeps until an operation ends; one that has ended, he should have fetched. */
             stale = has_event(engine) ? stale + 1 : 0;

@@ -6,16 +6,19 @@
  */
 #include "posix.h"
 
+#include "base/clock.h"
 #include "base/text.h"
 
 #include <errno.h>
 #include <liburing.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct uring {
     struct io_uring ring;
     bool can_pin;
+    bool is_watching; /* an operation waits for the descriptor that ends a sleep; its data is this struct */
 };
 
 static int explain(int rc, char *why, size_t why_size, const char *what) {
@@ -195,7 +198,9 @@ static unsigned uring_reap(void *queue, struct posix_engine *engine, posix_ended
         struct posix_op *op = io_uring_cqe_get_data(cqe);
 
         seen++;
-        if (op != NULL) { /* NULL: a cancellation's own result */
+        if ((void *)op == u) {
+            u->is_watching = false;
+        } else if (op != NULL) { /* NULL: the result of a cancellation or nudge itself */
             ended(engine, op, cqe->res);
             n++;
         }
@@ -212,6 +217,65 @@ static void uring_cancel(void *queue, struct posix_op *op) {
     if (sqe != NULL) {
         io_uring_prep_cancel(sqe, op, 0);
         io_uring_sqe_set_data(sqe, NULL);
+    }
+}
+
+/* ---- sleeping in the ring --- */
+
+static enum posix_sleep uring_sleep_begin(void *queue, int fd) {
+    struct uring *u = queue;
+
+    if ((u->ring.features & IORING_FEAT_EXT_ARG) == 0) { /* kernel 5.11 */
+        return POSIX_SLEEP_NEVER;
+    }
+    if (!u->is_watching) {
+        struct io_uring_sqe *sqe = next_sqe(u);
+
+        if (sqe == NULL) {
+            return POSIX_SLEEP_NOT_NOW;
+        }
+        io_uring_prep_poll_add(sqe, fd, POLLIN);
+        io_uring_sqe_set_data(sqe, u);
+        u->is_watching = true;
+        io_uring_submit(&u->ring);
+    }
+    return io_uring_cq_ready(&u->ring) == 0 ? POSIX_SLEEP_NOW : POSIX_SLEEP_NOT_NOW;
+}
+
+/* The kernel counts from the results that were there when the call began: one that comes between the look at
+ * them and the call ends it at once. */
+static void uring_sleep(void *queue, uint64_t until_ns) {
+    struct uring *u = queue;
+    uint64_t now_ns = clock_now_ns(), left_ns = until_ns > now_ns ? until_ns - now_ns : 0;
+    struct __kernel_timespec ts = {.tv_sec = (int64_t)(left_ns / NS_PER_S),
+                                   .tv_nsec = (long long)(left_ns % NS_PER_S)};
+    struct io_uring_getevents_arg arg = {.ts = until_ns == UINT64_MAX ? 0 : (uintptr_t)&ts};
+
+    (void)io_uring_enter2((unsigned)u->ring.ring_fd, 0, 1, IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG,
+                          (sigset_t *)&arg, sizeof arg);
+}
+
+static bool uring_sleep_end(void *queue) {
+    struct uring *u = queue;
+    struct io_uring_cqe *cqe;
+    unsigned head;
+
+    io_uring_for_each_cqe(&u->ring, head, cqe) {
+        if (io_uring_cqe_get_data(cqe) == u) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void uring_nudge(void *queue) {
+    struct uring *u = queue;
+    struct io_uring_sqe *sqe = next_sqe(u);
+
+    if (sqe != NULL) {
+        io_uring_prep_nop(sqe);
+        io_uring_sqe_set_data(sqe, NULL);
+        io_uring_submit(&u->ring);
     }
 }
 
@@ -243,6 +307,10 @@ const struct posix_queue_ops posix_uring_ops = {
     .flush = uring_flush,
     .reap = uring_reap,
     .cancel = uring_cancel,
+    .sleep_begin = uring_sleep_begin,
+    .sleep = uring_sleep,
+    .sleep_end = uring_sleep_end,
+    .nudge = uring_nudge,
     .notify = uring_notify,
     .pin = uring_pin,
 };

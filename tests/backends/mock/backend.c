@@ -25,7 +25,7 @@ static struct mock_counts closed_counts; /* of closed instances */
     .default_value = (value), .help = (words)
 
 static const struct nixl_option mock_option_table[] = {
-    {OPTION(progress, NIXL_OPTION_ENUM, "event", "who makes progress"), .choices = "own|event|timed|inline"},
+    {OPTION(progress, NIXL_OPTION_ENUM, "event", "who makes progress"), .choices = "own|event|timed|inline|wait"},
     {OPTION(delay_us, NIXL_OPTION_UINT, "0", "time from a post to its first byte, microseconds")},
     {OPTION(chunk, NIXL_OPTION_SIZE, "64k", "bytes moved at a time"), .min = 1, .max = UINT64_MAX},
     {OPTION(connect_us, NIXL_OPTION_UINT, "0", "time that connecting takes, microseconds")},
@@ -108,7 +108,7 @@ static nixl_status_t progress_begin(struct mock *mock, struct nixl_instance *ins
     pthread_cond_init(&mock->work, &monotonic);
     pthread_condattr_destroy(&monotonic);
     mock->event_fd = -1;
-    if (mock->options.progress == MOCK_EVENT) {
+    if (mock->options.progress == MOCK_EVENT || mock->options.progress == MOCK_WAIT) {
         mock->event_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
         if (mock->event_fd < 0) {
             return mock->host->fail(mock->host->ctx, NIXL_ERR_BACKEND, "no timer: %s", strerror(errno));
@@ -164,6 +164,7 @@ static void counts_add(struct mock_counts *sum, const struct mock_counts *more) 
     sum->posts += more->posts;
     sum->cancels += more->cancels;
     sum->forced += more->forced;
+    sum->waits += more->waits;
     sum->notifs += more->notifs;
     sum->region_opens += more->region_opens;
     sum->key_opens += more->key_opens;
@@ -298,6 +299,7 @@ static long count_of(const struct mock_counts *counts, const char *what) {
         {"posts", counts->posts},
         {"cancels", counts->cancels},
         {"forced", counts->forced},
+        {"waits", counts->waits},
         {"notifs", counts->notifs},
         {"region_opens", counts->region_opens},
         {"key_opens", counts->key_opens},
@@ -402,6 +404,7 @@ static const struct nixl_backend_ops mock_ops = {
     .notify = mock_notify,
     .progress = mock_progress,
     .arm = mock_arm,
+    .wait = mock_wait,
     .view_open = mock_view_open,
     .view_close = mock_view_close,
 };

@@ -21,7 +21,8 @@ enum mock_progress {
     MOCK_OWN = 0,   /* a thread of its own */
     MOCK_EVENT = 1, /* an event descriptor with arm */
     MOCK_TIMED = 2, /* called every so often */
-    MOCK_INLINE = 3 /* within post */
+    MOCK_INLINE = 3, /* within post */
+    MOCK_WAIT = 4    /* an event descriptor, and waiters sleep within this backend */
 };
 
 struct mock_options {
@@ -38,7 +39,7 @@ struct mock_options {
 
 struct mock_counts {
     long regions, peers, keys, requests, active, views; /* now */
-    long posts, cancels, forced, notifs;                /* ever */
+    long posts, cancels, forced, notifs, waits;         /* ever */
     long region_opens, key_opens, peer_opens;           /* ever */
 };
 
@@ -146,6 +147,7 @@ nixl_status_t mock_cost(void *self, const struct nixl_request *request, struct n
 nixl_status_t mock_transport(void *self, const struct nixl_request *request, char *text, size_t size);
 unsigned mock_progress(void *self);
 nixl_status_t mock_arm(void *self);
+nixl_status_t mock_wait(void *self, int fd, uint64_t until_ns);
 /* Something changed that may let requests go on. With mock_lock held. */
 void mock_stir(struct mock *mock);
 void *mock_thread(void *self);

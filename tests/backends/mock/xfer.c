@@ -6,6 +6,7 @@
 #include "mock_parts.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/timerfd.h>
@@ -248,7 +249,7 @@ static void timer_set(struct mock *mock, uint64_t at) {
 }
 
 void mock_stir(struct mock *mock) {
-    if (mock->options.progress == MOCK_EVENT) {
+    if (mock->options.progress == MOCK_EVENT || mock->options.progress == MOCK_WAIT) {
         timer_set(mock, next_due(mock));
     } else if (mock->options.progress == MOCK_OWN) {
         pthread_cond_broadcast(&mock->work);
@@ -362,6 +363,26 @@ nixl_status_t mock_arm(void *self) {
     }
     pthread_mutex_unlock(&mock_lock);
     return at == 0 ? NIXL_IN_PROG : NIXL_SUCCESS;
+}
+
+nixl_status_t mock_wait(void *self, int fd, uint64_t until_ns) {
+    struct mock *mock = self;
+    struct pollfd fds[2] = {{.fd = fd, .events = POLLIN}, {.fd = mock->event_fd, .events = POLLIN}};
+    uint64_t now = mock_now_ns(), left = until_ns > now ? until_ns - now : 0;
+    struct timespec ts = {(time_t)(left / 1000000000u), (long)(left % 1000000000u)};
+
+    if (mock->options.progress != MOCK_WAIT) {
+        return NIXL_ERR_NOT_SUPPORTED;
+    }
+    pthread_mutex_lock(&mock_lock);
+    mock->counts.waits++;
+    pthread_mutex_unlock(&mock_lock);
+    /* The timer is set by every post, cancel and change of an option. */
+    if (mock_arm(mock) == NIXL_IN_PROG) {
+        return NIXL_SUCCESS;
+    }
+    (void)ppoll(fds, 2, until_ns != UINT64_MAX ? &ts : NULL, NULL);
+    return (fds[0].revents & POLLIN) != 0 ? NIXL_IN_PROG : NIXL_SUCCESS;
 }
 
 void *mock_thread(void *self) {

@@ -87,15 +87,15 @@ static void idle_agent_uses_no_processor(void **state) {
 
 /* A transfer in flight does not keep the thread busy either, nor does somebody who waits for it. */
 static void waiting_uses_no_processor(void **state) {
-    for (int thread = 0; thread < 2; thread++) {
+    for (int i = 0; i < 4; i++) {
         struct agents agents;
         struct nixl_xfer *xfer;
         uint64_t least = UINT64_MAX;
 
-        begin(&agents, thread == 1, "event", "yes");
+        begin(&agents, i % 2 == 1, i < 2 ? "event" : "wait", "yes");
         xfer = request_of(&agents, NIXL_WRITE, 0, 4096, NULL);
         assert_int_equal(nixl_xfer_post(xfer, NULL), NIXL_IN_PROG);
-        for (int i = 0; i < 5 && least > 4000; i++) {
+        for (int turn = 0; turn < 5 && least > 4000; turn++) {
             uint64_t before = cpu_us();
 
             assert_int_equal(nixl_xfer_wait(xfer, 300), NIXL_IN_PROG);
@@ -117,10 +117,10 @@ static void *let_go(void *arg) {
 
 /* The event comes while everybody sleeps; whoever waits gets it at once. */
 static void waiter_wakes_with_the_event(void **state) {
-    static const char *const ways[] = {"event", "own"};
+    static const char *const ways[] = {"event", "own", "wait"};
 
     for (int thread = 0; thread < 2; thread++) {
-        for (int way = 0; way < 2; way++) {
+        for (int way = 0; way < 3; way++) {
             struct agents agents;
             struct nixl_xfer *xfer;
             uint64_t best_ms = UINT64_MAX;
@@ -142,6 +142,8 @@ static void waiter_wakes_with_the_event(void **state) {
                 pthread_join(other, NULL);
             }
             assert_in_range(best_ms, 49, 80);
+            /* Somebody slept within the backend that offers it: the waiter, or the thread. */
+            assert_int_equal(the_mock()->count("A", "waits") > 0, way == 2);
             assert_status(nixl_xfer_release(xfer), NIXL_SUCCESS);
             agents_end(&agents);
         }
@@ -164,13 +166,13 @@ static void *wait_for(void *arg) {
 
 /* Without a thread one waiter sleeps on the events and makes progress for all. */
 static void several_waiters_all_wake(void **state) {
-    for (int thread = 0; thread < 2; thread++) {
+    for (int way = 0; way < 4; way++) {
         struct agents agents;
         struct waiter waiters[4];
         pthread_t threads[4];
         uint64_t best_ms = UINT64_MAX;
 
-        begin(&agents, thread == 1, "event", "yes");
+        begin(&agents, way % 2 == 1, way < 2 ? "event" : "wait", "yes");
         for (int i = 0; i < 4; i++) {
             waiters[i].xfer = request_of(&agents, NIXL_WRITE, (size_t)i * 4096, 4096, NULL);
         }
@@ -202,6 +204,64 @@ static void several_waiters_all_wake(void **state) {
         }
         agents_end(&agents);
     }
+}
+
+/* A second waiter for the same request, who sleeps on its word, is woken as well, and at once. */
+static void two_waiters_for_one_request_both_wake(void **state) {
+    static const char *const ways[] = {"event", "wait"};
+
+    for (int way = 0; way < 2; way++) {
+        struct agents agents;
+        struct waiter waiters[2];
+        pthread_t threads[2];
+
+        begin(&agents, false, ways[way], "yes");
+        waiters[0].xfer = waiters[1].xfer = request_of(&agents, NIXL_WRITE, 0, 4096, NULL);
+        for (int round = 0; round < 3; round++) {
+            the_mock()->set("A", "hold", "yes");
+            assert_int_equal(nixl_xfer_post(waiters[0].xfer, NULL), NIXL_IN_PROG);
+            for (int i = 0; i < 2; i++) {
+                assert_int_equal(pthread_create(&threads[i], NULL, wait_for, &waiters[i]), 0);
+            }
+            usleep(5000);
+            the_mock()->set("A", "hold", "no");
+            for (int i = 0; i < 2; i++) {
+                pthread_join(threads[i], NULL);
+                assert_int_equal(waiters[i].status, NIXL_SUCCESS);
+            }
+        }
+        assert_status(nixl_xfer_release(waiters[0].xfer), NIXL_SUCCESS);
+        agents_end(&agents);
+    }
+}
+
+static void *cancel_soon(void *arg) {
+    usleep(20000);
+    (void)nixl_xfer_cancel(arg);
+    return NULL;
+}
+
+/* What ends a request from outside wakes who sleeps within the backend: a cancel by another thread, and the
+ * waiter's own deadline. */
+static void sleeper_within_the_backend_sees_cancel_and_deadline(void **state) {
+    struct nixl_options options = NIXL_OPTIONS_INIT;
+    struct agents agents;
+    struct nixl_xfer *xfer;
+    pthread_t other;
+
+    begin(&agents, false, "wait", "yes");
+    xfer = request_of(&agents, NIXL_WRITE, 0, 4096, NULL);
+    assert_int_equal(nixl_xfer_post(xfer, NULL), NIXL_IN_PROG);
+    assert_int_equal(pthread_create(&other, NULL, cancel_soon, xfer), 0);
+    assert_int_equal(nixl_xfer_wait(xfer, 5000), NIXL_ERR_CANCELED);
+    pthread_join(other, NULL);
+    assert_status(nixl_xfer_release(xfer), NIXL_SUCCESS);
+    options.timeout_ms = 50;
+    xfer = request_of(&agents, NIXL_WRITE, 0, 4096, &options);
+    assert_int_equal(nixl_xfer_post(xfer, NULL), NIXL_IN_PROG);
+    assert_int_equal(nixl_xfer_wait(xfer, 5000), NIXL_ERR_CANCELED);
+    assert_status(nixl_xfer_release(xfer), NIXL_SUCCESS);
+    agents_end(&agents);
 }
 
 static void progress_call_does_what_the_thread_would(void **state) {
@@ -394,6 +454,8 @@ int main(void) {
         cmocka_unit_test(waiting_uses_no_processor),
         cmocka_unit_test(waiter_wakes_with_the_event),
         cmocka_unit_test(several_waiters_all_wake),
+        cmocka_unit_test(two_waiters_for_one_request_both_wake),
+        cmocka_unit_test(sleeper_within_the_backend_sees_cancel_and_deadline),
         cmocka_unit_test(progress_call_does_what_the_thread_would),
         cmocka_unit_test(progress_call_keeps_deadlines),
         cmocka_unit_test(descriptor_tells_of_a_completion_after_arming),

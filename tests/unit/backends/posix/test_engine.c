@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -172,6 +173,114 @@ static void sleeper_on_the_event_descriptor_is_woken(void **state) {
         assert_int_equal(t.status, NIXL_SUCCESS);
     }
     transfer_close(&t);
+    free(bytes);
+}
+
+/* The waiter sleeps in the kernel on the queue itself. */
+static void sleeper_within_the_queue_is_woken(void **state) {
+    int wake = eventfd(0, EFD_NONBLOCK);
+    char *bytes = aligned_alloc(4096, MIB);
+    uint64_t begin, one = 1;
+    struct transfer t;
+    struct nixl_run run;
+    int i, slept = 0;
+
+    need(true);
+    assert_true(wake >= 0);
+    if (h.ops->wait(h.self, wake, clock_now_ns()) == NIXL_ERR_NOT_SUPPORTED) {
+        close(wake);
+        free(bytes);
+        test_skip("this queue has no such call");
+    }
+    run = run_of(direct, bytes, 0, MIB);
+    assert_int_equal(transfer_open(&h, &t, NIXL_READ, &run, 1, 0), NIXL_SUCCESS);
+    for (i = 0; i < 200; i++) {
+        assert_int_equal(transfer_post(&t), NIXL_IN_PROG);
+        while (__atomic_load_n(&t.is_done, __ATOMIC_ACQUIRE) == 0) {
+            assert_int_equal(h.ops->wait(h.self, wake, clock_now_ns() + 10 * NS_PER_S), NIXL_SUCCESS);
+            slept++;
+            h.ops->progress(h.self);
+        }
+        assert_int_equal(t.status, NIXL_SUCCESS);
+    }
+    assert_true(slept >= 100); /* the engine's thread may have completed some */
+    /* Time. */
+    begin = clock_now_ns();
+    assert_int_equal(h.ops->wait(h.self, wake, begin + 20 * NS_PER_MS), NIXL_SUCCESS);
+    assert_true(clock_now_ns() - begin >= 20 * NS_PER_MS);
+    /* The descriptor: before the sleep, and again after it was read. */
+    for (i = 0; i < 3; i++) {
+        assert_int_equal(write(wake, &one, sizeof one), sizeof one);
+        assert_int_equal(h.ops->wait(h.self, wake, clock_now_ns() + 10 * NS_PER_S), NIXL_IN_PROG);
+        assert_int_equal(read(wake, &one, sizeof one), sizeof one);
+        h.ops->progress(h.self);
+        begin = clock_now_ns();
+        assert_int_equal(h.ops->wait(h.self, wake, begin + NS_PER_MS), NIXL_SUCCESS);
+        assert_true(clock_now_ns() - begin >= NS_PER_MS);
+    }
+    transfer_close(&t);
+    close(wake);
+    free(bytes);
+}
+
+struct poster {
+    struct transfer *transfers;
+    unsigned count;
+};
+
+static void *post_all(void *arg) {
+    struct poster *p = arg;
+    unsigned i;
+
+    for (i = 0; i < p->count; i++) {
+        assert_int_equal(transfer_post(&p->transfers[i]), NIXL_IN_PROG);
+    }
+    return NULL; /* and never polls */
+}
+
+/* While one thread sleeps within the queue, another one posts, direct and through the page cache, and looks at
+ * nothing: the sleeper brings all home. */
+static void sleeper_within_the_queue_serves_posts_of_others(void **state) {
+    enum {
+        COUNT = 32
+    };
+    int wake = eventfd(0, EFD_NONBLOCK);
+    struct transfer transfers[COUNT];
+    struct poster poster = {transfers, COUNT};
+    char *bytes = aligned_alloc(4096, COUNT * 2 * MIB);
+    uint64_t end = clock_now_ns() + 60 * NS_PER_S;
+    pthread_t thread;
+    unsigned i, done = 0;
+
+    need(true);
+    assert_true(wake >= 0);
+    if (h.ops->wait(h.self, wake, clock_now_ns()) == NIXL_ERR_NOT_SUPPORTED) {
+        close(wake);
+        free(bytes);
+        test_skip("this queue has no such call");
+    }
+    memset(bytes, 1, COUNT * 2 * MIB);
+    for (i = 0; i < COUNT; i++) {
+        struct nixl_run run = run_of(i % 2 == 0 ? direct : file, bytes + i * 2 * MIB, i % 2 * MIB, 2 * MIB);
+
+        assert_int_equal(transfer_open(&h, &transfers[i], i % 4 < 2 ? NIXL_READ : NIXL_WRITE, &run, 1, 0),
+                         NIXL_SUCCESS);
+    }
+    assert_int_equal(pthread_create(&thread, NULL, post_all, &poster), 0);
+    while (done < COUNT) {
+        assert_true(clock_now_ns() < end);
+        assert_true(h.ops->wait(h.self, wake, clock_now_ns() + 100 * NS_PER_MS) >= 0);
+        h.ops->progress(h.self);
+        for (i = 0, done = 0; i < COUNT; i++) {
+            done += __atomic_load_n(&transfers[i].is_done, __ATOMIC_ACQUIRE) != 0;
+        }
+    }
+    pthread_join(thread, NULL);
+    for (i = 0; i < COUNT; i++) {
+        assert_int_equal(transfers[i].status, NIXL_SUCCESS);
+        transfer_close(&transfers[i]);
+    }
+    close(wake);
     free(bytes);
 }
 
@@ -453,6 +562,8 @@ int main(void) {
         CASE(ten_thousand_blocks_that_nobody_polls_complete),
         CASE(idle_backend_uses_no_processor_time),
         CASE(sleeper_on_the_event_descriptor_is_woken),
+        CASE(sleeper_within_the_queue_is_woken),
+        CASE(sleeper_within_the_queue_serves_posts_of_others),
         CASE(request_that_was_cancelled_ends_and_leaves_memory_alone),
         CASE(cancelling_one_request_leaves_others_alone),
         CASE(thread_that_posts_may_end_before_its_transfers),

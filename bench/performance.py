@@ -17,7 +17,7 @@ HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
 # Performance
 
 What single calls of the library cost by themselves: `make bench-core` runs them against a backend that moves nothing, so what is
-left is the library. For transfers between two processes see `make bench`, for files `bench/files`.
+left is the library. For transfers between two processes see `make bench`, for files `make bench-files`.
 
 """
 

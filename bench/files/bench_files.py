@@ -16,7 +16,7 @@ Environment: ROUNDS=5  SECONDS_EACH=0.5 per measurement  FILE_MIB=512  DIR=the f
              ROWS="4096:1:read:direct,..." measures these only
              RESUME=1  keeps the rows that are in the JSON file and measures the others
              LIMIT=200  begins no row after that many seconds: call again with RESUME=1
-             NIXL_BENCH_QUEUE=use_aio  an option of the backend that names its queue
+             NIXL_BENCH_OPTION=use_aio  an option of the backend, also name=value
 """
 import glob
 import json
@@ -232,7 +232,7 @@ def main():
     seconds = float(os.environ.get("SECONDS_EACH", "0.5"))
     limit = float(os.environ.get("LIMIT", "inf"))
     file_bytes = int(os.environ.get("FILE_MIB", "512")) << 20
-    queue = [os.environ["NIXL_BENCH_QUEUE"]] if os.environ.get("NIXL_BENCH_QUEUE") else []
+    option = [os.environ["NIXL_BENCH_OPTION"]] if os.environ.get("NIXL_BENCH_OPTION") else []
     theirs, where = reference_env()
     folder = tempfile.mkdtemp(prefix="nixl-bench-files-", dir=os.environ.get("DIR") or None)
     path = os.path.join(folder, "file")
@@ -248,11 +248,11 @@ def main():
             file.flush()
             os.fsync(file.fileno())
         uring, libaio = Fio("io_uring", path, file_bytes), Fio("libaio", path, file_bytes)
-        tools = {"ours": lambda row: nixl(tool, path, row, seconds, ["wait"] + queue),
+        tools = {"ours": lambda row: nixl(tool, path, row, seconds, ["wait"] + option),
                  "fio io_uring": lambda row: uring.measure(row, seconds),
                  "fio libaio": lambda row: libaio.measure(row, seconds)}
         if theirs:
-            tools["ours polled"] = lambda row: nixl(tool, path, row, seconds, ["poll"] + queue)
+            tools["ours polled"] = lambda row: nixl(tool, path, row, seconds, ["poll"] + option)
             tools["reference"] = lambda row: nixl(tool + "-reference", path, row, seconds, env=theirs)
         print("%d rounds of %.2f s each on %s; reference: %s" %
               (rounds, seconds, folder, where if theirs else "not installed (%s)" % where))

@@ -5,7 +5,7 @@
  * request in nixl_xfer_wait(), else on the agent's descriptor. As "poll" it asks without pause instead. Prints
  * one line of JSON. bench_files.py runs it beside fio.
  *
- *   bench-files FILE write|read BLOCK DEPTH buffered|direct SECONDS wait|poll [queue option]
+ *   bench-files FILE write|read BLOCK DEPTH buffered|direct SECONDS wait|poll [option[=value]]
  */
 #include <nixl/nixl.h>
 
@@ -170,7 +170,7 @@ int main(int argc, char **argv) {
 
     if (argc < 8) {
         fprintf(stderr, "usage: bench-files FILE write|read BLOCK DEPTH buffered|direct SECONDS wait|poll "
-                        "[queue option]\n");
+                        "[option[=value]]\n");
         return 2;
     }
     is_write = strcmp(argv[2], "write") == 0;
@@ -180,7 +180,15 @@ int main(int argc, char **argv) {
     is_direct = strcmp(argv[5], "direct") == 0;
     seconds = strtod(argv[6], NULL);
     load.polls = strcmp(argv[7], "poll") == 0;
-    param.key = argc > 8 ? argv[8] : NULL;
+    if (argc > 8) {
+        char *equals = strchr(argv[8], '=');
+
+        param.key = argv[8];
+        if (equals != NULL) {
+            *equals = '\0';
+            param.value = equals + 1;
+        }
+    }
     file = open(argv[1], O_RDWR | (is_direct ? O_DIRECT : 0));
     if (file < 0 || fstat(file, &st) != 0 || load.depth == 0 || block == 0 || (uint64_t)st.st_size < block) {
         fprintf(stderr, "bench-files: %s: %s\n", argv[1],

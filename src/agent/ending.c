@@ -157,10 +157,10 @@ void xfer_complete(void *ctx, struct nixl_request *request, const struct nixl_fa
     }
     /* After this another thread may release the request. Only its address is used below. */
     before = __atomic_exchange_n(&xfer->state, final, __ATOMIC_ACQ_REL);
-    if (before == XFER_WAITED) {
-        futex_wake((const uint32_t *)&xfer->state, INT32_MAX);
-    }
-    if (before == XFER_WAITED || before == XFER_ASLEEP) {
+    if (before >= XFER_WAITED) {
+        if (before == XFER_WAITED) {
+            futex_wake((const uint32_t *)&xfer->state, INT32_MAX);
+        }
         progress_wake(agent);
     }
     progress_event(agent);

@@ -400,7 +400,7 @@ void dlist_orphan(struct nixl_dlist *dlist);
  */
 #define XFER_IN_PROG 1
 #define XFER_POSTING 2
-#define XFER_WAITED 3
+#define XFER_WAITED 3 /* from here on somebody is to be woken */
 #define XFER_ASLEEP 4
 
 enum xfer_cancel_level {

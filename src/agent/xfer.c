@@ -495,8 +495,8 @@ static bool mark_waited(struct nixl_xfer *xfer, int32_t mark) {
         sched_yield();
         return false;
     }
-    while (!__atomic_compare_exchange_n(&xfer->state, &state, mark, false, __ATOMIC_SEQ_CST,
-                                        __ATOMIC_ACQUIRE)) {
+    while (
+        !__atomic_compare_exchange_n(&xfer->state, &state, mark, false, __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE)) {
         if (state == mark || state == XFER_WAITED) {
             return true;
         }

@@ -94,6 +94,17 @@ def the_header_shows_the_storage_settings():
             assert line in out, out
 
 
+def a_page_and_the_queue_s_sizes_work_for_files_too():
+    with tempfile.TemporaryDirectory() as folder:
+        page = os.path.join(folder, "page.html")
+        doc = bench_json(*POSIX, f"--filepath={folder}", "--op_type=both", "--check_consistency", "--posix_ios_pool_size=64",
+                         "--posix_kernel_queue_size=16", f"--report={page}")
+        assert all(r["checked"] for r in doc["results"])
+        text = open(page, encoding="utf-8").read()
+        assert text.count("<svg") == 3 and "POSIX" in text
+        assert os.listdir(folder) == ["page.html"]
+
+
 main([
     every_queue_writes_and_reads_back_every_byte,
     threads_depth_and_reregistration_are_checked_too,
@@ -104,4 +115,5 @@ main([
     a_users_file_holds_what_was_written,
     mistakes_are_told_with_the_path,
     the_header_shows_the_storage_settings,
+    a_page_and_the_queue_s_sizes_work_for_files_too,
 ])

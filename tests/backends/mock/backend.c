@@ -25,7 +25,8 @@ static struct mock_counts closed_counts; /* of closed instances */
     .default_value = (value), .help = (words)
 
 static const struct nixl_option mock_option_table[] = {
-    {OPTION(progress, NIXL_OPTION_ENUM, "event", "who makes progress"), .choices = "own|event|timed|inline|wait"},
+    {OPTION(progress, NIXL_OPTION_ENUM, "event", "who makes progress"),
+     .choices = "own|event|timed|inline|wait"},
     {OPTION(delay_us, NIXL_OPTION_UINT, "0", "time from a post to its first byte, microseconds")},
     {OPTION(chunk, NIXL_OPTION_SIZE, "64k", "bytes moved at a time"), .min = 1, .max = UINT64_MAX},
     {OPTION(connect_us, NIXL_OPTION_UINT, "0", "time that connecting takes, microseconds")},
@@ -290,20 +291,13 @@ static long count_of(const struct mock_counts *counts, const char *what) {
         const char *name;
         long value;
     } all[] = {
-        {"regions", counts->regions},
-        {"peers", counts->peers},
-        {"keys", counts->keys},
-        {"requests", counts->requests},
-        {"active", counts->active},
-        {"views", counts->views},
-        {"posts", counts->posts},
-        {"cancels", counts->cancels},
-        {"forced", counts->forced},
-        {"waits", counts->waits},
-        {"notifs", counts->notifs},
-        {"region_opens", counts->region_opens},
-        {"key_opens", counts->key_opens},
-        {"peer_opens", counts->peer_opens},
+        {"regions", counts->regions},     {"peers", counts->peers},
+        {"keys", counts->keys},           {"requests", counts->requests},
+        {"active", counts->active},       {"views", counts->views},
+        {"posts", counts->posts},         {"cancels", counts->cancels},
+        {"forced", counts->forced},       {"waits", counts->waits},
+        {"notifs", counts->notifs},       {"region_opens", counts->region_opens},
+        {"key_opens", counts->key_opens}, {"peer_opens", counts->peer_opens},
     };
 
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {

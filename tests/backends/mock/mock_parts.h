@@ -18,9 +18,9 @@
 #endif
 
 enum mock_progress {
-    MOCK_OWN = 0,   /* a thread of its own */
-    MOCK_EVENT = 1, /* an event descriptor with arm */
-    MOCK_TIMED = 2, /* called every so often */
+    MOCK_OWN = 0,    /* a thread of its own */
+    MOCK_EVENT = 1,  /* an event descriptor with arm */
+    MOCK_TIMED = 2,  /* called every so often */
     MOCK_INLINE = 3, /* within post */
     MOCK_WAIT = 4    /* an event descriptor, and waiters sleep within this backend */
 };

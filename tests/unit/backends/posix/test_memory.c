@@ -215,7 +215,7 @@ static void query_tells_size_mode_and_time_also_by_mode_string(void **state) {
     static struct answers a;
     struct nixl_query_sink sink = {.ctx = &a, .found = found};
     char by_mode[160], missing[160];
-    struct nixl_meta_desc descs[4] = {{.meta = path, .meta_len = strlen(path)}};
+    struct nixl_meta_desc descs[5] = {{.meta = path, .meta_len = strlen(path)}};
     struct stat st;
     char expected[24];
 
@@ -226,8 +226,9 @@ static void query_tells_size_mode_and_time_also_by_mode_string(void **state) {
     descs[1] = (struct nixl_meta_desc){.meta = by_mode, .meta_len = strlen(by_mode)};
     descs[2] = (struct nixl_meta_desc){.meta = "/no/such", .meta_len = 8};
     descs[3] = (struct nixl_meta_desc){.meta = missing, .meta_len = strlen(missing)};
-    assert_int_equal(h.ops->query(h.self, FILE_SEG, descs, 4, &sink), NIXL_SUCCESS);
-    assert_true(a.found[0] && a.found[1]);
+    descs[4] = (struct nixl_meta_desc){.meta = dir, .meta_len = strlen(dir)};
+    assert_int_equal(h.ops->query(h.self, FILE_SEG, descs, 5, &sink), NIXL_SUCCESS);
+    assert_true(a.found[0] && a.found[1] && a.found[4]);
     assert_false(a.found[2] || a.found[3]);
     assert_string_equal(a.size[0], "12345");
     assert_string_equal(a.size[1], "12345");
@@ -235,6 +236,9 @@ static void query_tells_size_mode_and_time_also_by_mode_string(void **state) {
     assert_string_equal(a.mode[0], expected);
     snprintf(expected, sizeof expected, "%lld", (long long)st.st_mtime);
     assert_string_equal(a.mtime[0], expected);
+    assert_int_equal(stat(dir, &st), 0); /* which of the two it is, the mode tells */
+    snprintf(expected, sizeof expected, "%u", (unsigned)st.st_mode);
+    assert_string_equal(a.mode[4], expected);
 }
 
 static void thousand_paths_are_asked_in_one_call(void **state) {

@@ -310,8 +310,8 @@ nixl_status_t posix_wait(void *self, int fd, uint64_t until_ns) {
         engine->queue_ops->sleep(engine->queue, until_ns);
         lock_take(&engine->lock);
         engine->is_waited = false;
-        is_readable = engine->queue_ops->sleep_end(engine->queue);
     }
+    is_readable = engine->queue_ops->sleep_end(engine->queue); /* also what was there from the beginning */
     lock_drop(&engine->lock);
     return how == POSIX_SLEEP_NEVER ? NIXL_ERR_NOT_SUPPORTED : is_readable ? NIXL_IN_PROG : NIXL_SUCCESS;
 }

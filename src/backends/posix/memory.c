@@ -147,6 +147,28 @@ static void insert(struct posix_engine *engine, struct posix_file *file) {
     *slot = file;
 }
 
+/* Gives the queue the open file; beyond its slots descriptors do as well. */
+static void hold(struct posix_engine *engine, struct posix_file *file) {
+    unsigned slot = 0;
+
+    file->slot = -1;
+    while (slot < POSIX_FILE_SLOTS && engine->is_file_slot_used[slot]) {
+        slot++;
+    }
+    if (engine->queue_ops->hold != NULL && slot < POSIX_FILE_SLOTS &&
+        engine->queue_ops->hold(engine->queue, slot, file->fd)) {
+        engine->is_file_slot_used[slot] = true;
+        file->slot = (int)slot;
+    }
+}
+
+static void let_go(struct posix_engine *engine, const struct posix_file *file) {
+    if (file->slot >= 0) {
+        (void)engine->queue_ops->hold(engine->queue, (unsigned)file->slot, -1);
+        engine->is_file_slot_used[file->slot] = false;
+    }
+}
+
 static void file_free(struct posix_file *file) {
     if (file->twin_fd >= 0) {
         close(file->twin_fd);
@@ -235,6 +257,7 @@ static nixl_status_t open_path(struct posix_engine *engine, const struct posix_p
     }
     file->key = key;
     describe_file(file, &st, flags);
+    hold(engine, file);
     insert(engine, file);
     *out = file;
     return NIXL_SUCCESS;
@@ -302,6 +325,7 @@ static nixl_status_t open_descriptor(struct posix_engine *engine, uint64_t key, 
     }
     file->key = key;
     describe_file(file, &st, flags);
+    hold(engine, file);
     insert(engine, file);
     *out = file;
     return NIXL_SUCCESS;
@@ -418,6 +442,7 @@ void posix_region_close(void *self, void *region) {
         }
         *link = file->next_by_inode;
     }
+    let_go(engine, file);
     file_free(file);
 }
 

@@ -56,6 +56,7 @@ struct posix_file {
     struct posix_file *next_by_inode, *next_by_key;
     size_t refs;
     int fd;      /* ours: a duplicate, or opened by path */
+    int slot;    /* of fd in the queue's table; -1: not there */
     int twin_fd; /* the same file without O_DIRECT, for what is not aligned; -1: none yet */
     dev_t device;
     ino_t inode;
@@ -207,6 +208,10 @@ struct posix_queue_ops {
     /* Any thread, no lock. Pins memory under a free slot below POSIX_PIN_SLOTS, or frees the slot (len 0).
      * False when the kernel will not. NULL: there is no such thing. */
     bool (*pin)(void *queue, unsigned slot, uint64_t addr, uint64_t len);
+    /* Any thread, no lock. Keeps an open file under a free slot below POSIX_FILE_SLOTS, so that operations need
+     * not look its descriptor up, or frees the slot (fd -1). False when the kernel will not. NULL: there is no
+     * such thing. */
+    bool (*hold)(void *queue, unsigned slot, int fd);
 };
 
 extern const struct posix_queue_ops posix_uring_ops; /* only where liburing was there at build time */
@@ -233,6 +238,7 @@ enum posix_thread_state {
 /* A poller that comes round this often between two looks of the thread is at work. */
 #define POSIX_BUSY_POLLS 4u
 #define POSIX_PIN_SLOTS 256u
+#define POSIX_FILE_SLOTS 256u
 
 struct posix_list {
     struct posix_request *head, *tail;
@@ -248,6 +254,7 @@ struct posix_engine {
     /* Control operations only. */
     struct posix_file *by_inode[POSIX_BUCKETS];
     struct posix_file *by_key[POSIX_BUCKETS]; /* opened by path */
+    bool is_file_slot_used[POSIX_FILE_SLOTS];
 
     struct lock pin_lock; /* guards what follows and the memories' members but addr and len */
     uint64_t pinned_bytes;

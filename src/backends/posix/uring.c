@@ -17,7 +17,7 @@
 
 struct uring {
     struct io_uring ring;
-    bool can_pin;
+    bool can_pin, can_hold;
     bool is_watching; /* an operation waits for the descriptor that ends a sleep; its data is this struct */
 };
 
@@ -104,6 +104,7 @@ static int uring_open(void **queue, unsigned *depth, int event_fd, char *why, si
         *depth = u->ring.sq.ring_entries;
     }
     u->can_pin = io_uring_register_buffers_sparse(&u->ring, POSIX_PIN_SLOTS) == 0; /* kernel 5.19 */
+    u->can_hold = io_uring_register_files_sparse(&u->ring, POSIX_FILE_SLOTS) == 0; /* the same */
     *queue = u;
     return 0;
 }
@@ -133,10 +134,13 @@ static bool must_be_worked_on(const struct posix_op *op) {
     return file->is_fuse || (!file->is_local && op->io.fd == file->fd && !file->is_direct);
 }
 
+/* Below that, looking pages up costs no more than going to the slot. */
+#define PIN_PAYS 8192u
+
 /* The slot of memory that is pinned, for a direct operation on one piece of it; else -1. */
 static int pinned_slot(const struct uring *u, const struct posix_op *op, unsigned count) {
-    if (!u->can_pin || count != 1 || op->io.memory == NULL || !op->io.file->is_direct ||
-        op->io.fd != op->io.file->fd) {
+    if (!u->can_pin || count != 1 || op->io.len - op->done < PIN_PAYS || op->io.memory == NULL ||
+        !op->io.file->is_direct || op->io.fd != op->io.file->fd) {
         return -1;
     }
     return __atomic_load_n(&op->io.memory->slot, __ATOMIC_ACQUIRE);
@@ -147,6 +151,7 @@ static bool uring_push(void *queue, struct posix_op *op) {
     struct iovec *iov = op->io.iov + op->iov_at;
     unsigned count = op->io.iov_count - op->iov_at;
     uint64_t offset = op->io.offset + op->done;
+    unsigned flags = 0;
     int slot;
 
     if (sqe == NULL) {
@@ -170,9 +175,14 @@ static bool uring_push(void *queue, struct posix_op *op) {
     } else {
         io_uring_prep_read(sqe, op->io.fd, iov->iov_base, (unsigned)iov->iov_len, offset);
     }
-    if (must_be_worked_on(op)) {
-        io_uring_sqe_set_flags(sqe, IOSQE_ASYNC);
+    if (op->io.fd == op->io.file->fd && op->io.file->slot >= 0) {
+        sqe->fd = op->io.file->slot;
+        flags |= IOSQE_FIXED_FILE;
     }
+    if (must_be_worked_on(op)) {
+        flags |= IOSQE_ASYNC;
+    }
+    io_uring_sqe_set_flags(sqe, flags);
     io_uring_sqe_set_data(sqe, op);
     return true;
 }
@@ -255,17 +265,28 @@ static void uring_sleep(void *queue, uint64_t until_ns) {
                           (sigset_t *)&arg, sizeof arg);
 }
 
+/* Takes away what is no operation's result in front of the first one: with none in the kernel nobody reaps, and
+ * it would end every sleep to come. */
 static bool uring_sleep_end(void *queue) {
     struct uring *u = queue;
     struct io_uring_cqe *cqe;
-    unsigned head;
+    unsigned head, seen = 0;
+    bool is_readable = false, is_front = true;
 
     io_uring_for_each_cqe(&u->ring, head, cqe) {
-        if (io_uring_cqe_get_data(cqe) == u) {
-            return true;
+        void *data = io_uring_cqe_get_data(cqe);
+
+        is_front = is_front && (data == u || data == NULL);
+        seen += is_front;
+        if (data == u) {
+            is_readable = true;
+            u->is_watching = !is_front;
         }
     }
-    return false;
+    if (seen != 0) {
+        io_uring_cq_advance(&u->ring, seen);
+    }
+    return is_readable;
 }
 
 static void uring_nudge(void *queue) {
@@ -293,6 +314,12 @@ static bool uring_pin(void *queue, unsigned slot, uint64_t addr, uint64_t len) {
     return u->can_pin && io_uring_register_buffers_update_tag(&u->ring, slot, &iov, &tag, 1) == 1;
 }
 
+static bool uring_hold(void *queue, unsigned slot, int fd) {
+    struct uring *u = queue;
+
+    return u->can_hold && io_uring_register_files_update(&u->ring, slot, &fd, 1) == 1;
+}
+
 const struct posix_queue_ops posix_uring_ops = {
     .name = "io_uring",
     .transport = "io_uring",
@@ -313,4 +340,5 @@ const struct posix_queue_ops posix_uring_ops = {
     .nudge = uring_nudge,
     .notify = uring_notify,
     .pin = uring_pin,
+    .hold = uring_hold,
 };

@@ -556,9 +556,9 @@ static void wait_sleep(struct nixl_xfer *xfer, uint64_t now, uint64_t until) {
 
 /* Waits without the agent's locks. Returns the last state seen. */
 static int32_t wait_until(struct nixl_xfer *xfer, uint64_t until) {
-    uint64_t now = clock_now_ns();
     bool can_spin = cpu_count() > 1 && !__atomic_load_n(&xfer->backend->can_wait, __ATOMIC_RELAXED);
-    uint64_t spin_end = can_spin ? now + PROGRESS_WAIT_SPIN_NS : 0;
+    uint64_t spin_end = can_spin ? clock_now_ns() + PROGRESS_WAIT_SPIN_NS : 0;
+    uint64_t now;
     int32_t state;
 
     for (;;) {

@@ -73,8 +73,8 @@ def nixl(tool, path, row, seconds, extra=(), env=None):
 
 
 class Fio:
-    """Processor time is that of the whole process, less what starting costs: fio's own figure leaves out the
-    kernel's workers, which do the copying of buffered writes."""
+    """Processor time is fio's own figure for direct files. For buffered ones it is that of the whole process, less
+    what starting costs: fio's leaves out the kernel's workers, which do the copying of buffered writes."""
 
     def __init__(self, engine, path, file_bytes):
         self.engine, self.path, self.file_bytes = engine, path, file_bytes
@@ -98,12 +98,15 @@ class Fio:
         return self.starts[row]
 
     def measure(self, row, seconds):
-        start = self.start_cost(row)
+        start = self.start_cost(row) if row[3] == "buffered" else 0
         before = children_cpu()
         out = run(self.command(row) + ["--time_based", "--runtime=%dms" % int(seconds * 1000)])
         cpu = max(children_cpu() - before - start, 0)
-        side = json.loads(out[out.index("{"):])["jobs"][0][row[2]]
+        job = json.loads(out[out.index("{"):])["jobs"][0]
+        side = job[row[2]]
         took = side["runtime"] / 1000.0
+        if row[3] == "direct":
+            cpu = (job["usr_cpu"] + job["sys_cpu"]) / 100 * took
         if side["io_bytes"] == 0 or took == 0:
             sys.exit("bench-files: fio moved nothing")
         return {"bytes_per_s": side["io_bytes"] / took, "cpu_per_gib": cpu / (side["io_bytes"] / GIB)}

@@ -72,6 +72,7 @@ struct posix_file {
     /* Hints. */
     bool no_nowait_read, no_nowait_write; /* the file system refuses RWF_NOWAIT */
     uint64_t slow_until_ns;               /* writes into the page cache are being throttled */
+    uint64_t suspect_until_ns;            /* or perhaps: one took long lately */
 };
 
 /* Registered host memory. Once enough was asked of it for direct files it is pinned in the kernel queue,

@@ -3,8 +3,8 @@
  * Transfers through the page cache by plain calls, in the thread that posts or polls: where the pages are
  * there already, a copy is all there is to do, and no queue is as quick. Reads ask with RWF_NOWAIT and so
  * never wait. Writes do too where the file system knows it; on local file systems that do not, a plain write
- * is a copy as well, until the kernel throttles writers: a write that took long sends the file's writes
- * through the queue for a while.
+ * is a copy as well, until the kernel throttles writers: a write that took long because it slept, not because
+ * the processor had others to serve, sends the file's writes through the queue for a while.
  */
 #include "posix.h"
 
@@ -12,11 +12,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* A copy of a slice takes up to some 100 us. What takes longer waits for a disk. */
 #define SLOW_NS (2 * NS_PER_MS)
 #define SLOW_FOR_NS (100 * NS_PER_MS)
+#define SUSPECT_FOR_NS (1000 * NS_PER_MS)
 
 #define SERVE_IOV 64u
 
@@ -81,6 +83,34 @@ static ssize_t move(const struct posix_io *io, bool is_write, enum call call) {
     return n;
 }
 
+/* How often this thread has gone to sleep. */
+static long sleeps(void) {
+    struct rusage used;
+
+    return getrusage(RUSAGE_THREAD, &used) == 0 ? used.ru_nvcsw : 0;
+}
+
+/* A plain write into the page cache, with a look at whether writers are being throttled. Counting a thread's
+ * sleeps is a system call, so that is done only while there is a suspicion. */
+static ssize_t write_watched(const struct posix_io *io) {
+    struct posix_file *file = io->file;
+    uint64_t start_ns = clock_now_ns(), now_ns;
+    bool is_suspect = start_ns < __atomic_load_n(&file->suspect_until_ns, __ATOMIC_RELAXED);
+    long before = is_suspect ? sleeps() : 0;
+    ssize_t n = move(io, true, CALL_PLAIN);
+    int error = errno;
+
+    now_ns = clock_now_ns();
+    if (now_ns - start_ns > SLOW_NS) {
+        __atomic_store_n(&file->suspect_until_ns, now_ns + SUSPECT_FOR_NS, __ATOMIC_RELAXED);
+        if (is_suspect && sleeps() != before) {
+            __atomic_store_n(&file->slow_until_ns, now_ns + SLOW_FOR_NS, __ATOMIC_RELAXED);
+        }
+    }
+    errno = error;
+    return n;
+}
+
 /* Lets the device read ahead for what this slice will ask of it, so that its reads do not come one at a time.
  */
 static void announce(const struct posix_request *r) {
@@ -101,7 +131,6 @@ enum posix_served posix_serve(struct posix_request *r, bool may_wait) {
     struct posix_io io = {.iov = iov};
     size_t budget = POSIX_SLICE_BYTES;
     unsigned calls = 0;
-    uint64_t start_ns = 0;
 
     if (may_wait && !is_write) {
         announce(r);
@@ -120,18 +149,8 @@ enum posix_served posix_serve(struct posix_request *r, bool may_wait) {
         if (call == CALL_NONE) {
             return POSIX_SERVED_WAIT;
         }
-        if (is_write && call == CALL_PLAIN && !may_wait) {
-            start_ns = clock_now_ns();
-        }
-        n = move(&io, is_write, call);
+        n = is_write && call == CALL_PLAIN && !may_wait ? write_watched(&io) : move(&io, is_write, call);
         calls++;
-        if (is_write && call == CALL_PLAIN && !may_wait) {
-            uint64_t now_ns = clock_now_ns();
-
-            if (now_ns - start_ns > SLOW_NS) {
-                __atomic_store_n(&io.file->slow_until_ns, now_ns + SLOW_FOR_NS, __ATOMIC_RELAXED);
-            }
-        }
         if (n > 0) {
             __atomic_fetch_add(&request->done_bytes, (uint64_t)n, __ATOMIC_RELAXED);
             if ((size_t)n == io.len) {

@@ -14,11 +14,16 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* A port of an RDMA device may be named without its ":1", as in ucx_devices. */
 static bool names(const char *list, const char *name) {
     struct text rest = text_of(list), one;
+    const char *colon = strchr(name, ':');
+    bool is_first_port = colon != NULL && strcmp(colon, ":1") == 0;
 
     while (text_split(&rest, ',', &one)) {
-        if (text_equal(text_trim(one), name)) {
+        one = text_trim(one);
+        if (text_equal(one, name) ||
+            (is_first_port && one.len == (size_t)(colon - name) && memcmp(one.at, name, one.len) == 0)) {
             return true;
         }
     }

@@ -62,16 +62,12 @@ static DIR *folder(const char *format, const char *name) {
     return (size_t)snprintf(path, sizeof path, format, name) < sizeof path ? opendir(path) : NULL;
 }
 
-/* A card, a bond of cards, or what stands on one (a VLAN): bytes that go in there can leave the host. */
-static bool port_leads_out(const char *name) {
-    DIR *dir;
+/* A VLAN and its like: another interface of the same card. */
+static bool stands_on_another(const char *name) {
+    DIR *dir = folder("/sys/class/net/%s", name);
     const char *entry;
     bool found = false;
 
-    if (exists("/sys/class/net/%s/device%s", name, "") || exists("/sys/class/net/%s/bonding%s", name, "")) {
-        return true;
-    }
-    dir = folder("/sys/class/net/%s", name);
     while (dir != NULL && !found && (entry = next_name(dir)) != NULL) {
         found = strncmp(entry, "lower_", 6) == 0;
     }
@@ -79,6 +75,15 @@ static bool port_leads_out(const char *name) {
         (void)closedir(dir);
     }
     return found;
+}
+
+static bool is_bond(const char *name) {
+    return exists("/sys/class/net/%s/bonding%s", name, "");
+}
+
+/* A card, a bond of cards, or what stands on one: bytes that go in there can leave the host. */
+static bool port_leads_out(const char *name) {
+    return exists("/sys/class/net/%s/device%s", name, "") || is_bond(name) || stands_on_another(name);
 }
 
 static bool bridge_is_inner(const char *name) {
@@ -120,7 +125,8 @@ static struct ucx_netdev *device_for(struct ucx_netdev *devices, size_t *count, 
     type = number_of("/sys/class/net/%s/type%s", device->name);
     device->is_nic = (type == ARPHRD_ETHER || type == ARPHRD_INFINIBAND) && !device->is_bridge &&
                      (at->ifa_flags & (IFF_LOOPBACK | IFF_NOARP | IFF_POINTOPOINT)) == 0 &&
-                     !exists("/sys/class/net/%s/tun_flags%s", device->name, "");
+                     !exists("/sys/class/net/%s/tun_flags%s", device->name, "") &&
+                     (is_bond(device->name) || !stands_on_another(device->name));
     device->mbps = number_of("/sys/class/net/%s/speed%s", device->name);
     if (device->mbps < 0) {
         device->mbps = 0;

@@ -20,7 +20,7 @@ struct ucx_netdev {
     bool is_bridge;
     bool is_inner; /* a bridge that joins containers or virtual machines of this host, and nothing else */
     bool
-        is_nic; /* a card, or a container's or virtual machine's view of one: not a bridge, tunnel or dummy */
+        is_nic; /* a card, or a container's or virtual machine's view of one: not a bridge, tunnel, dummy or VLAN */
     int64_t mbps;     /* speed of the link; 0: unknown */
     char address[48]; /* the first that can be routed, "" for none; RDMA: always "" */
     char local[48];   /* the first link-local one (169.254.0.0/16, fe80::/10), "" for none */

@@ -145,15 +145,18 @@ static void one_rdma_port_of_two_is_told_and_one_of_many_is_not(void **state) {
                                      PORT("mlx5_1:1", 400000)};
     const struct ucx_netdev many[] = {PORT("mlx5_0:1", 400000), PORT("mlx5_1:1", 400000),
                                       PORT("mlx5_2:1", 400000)};
-    const struct ucx_situation s = {.bytes = "rc_mlx5",
-                                    .devices = "mlx5_0:1",
-                                    .setting = "UCX_NET_DEVICES",
-                                    .chosen = "mlx5_0:1",
-                                    .uses_two = true};
+    struct ucx_situation s = {.bytes = "rc_mlx5",
+                              .devices = "mlx5_0:1",
+                              .setting = "UCX_NET_DEVICES",
+                              .chosen = "mlx5_0:1",
+                              .uses_two = true};
 
     assert_true(advised(s, two, COUNT_OF(two)));
     assert_says("mlx5_1:1");
     assert_false(advised(s, many, COUNT_OF(many)));
+    s.setting = "ucx_devices";
+    s.chosen = "mlx5_0, mlx5_1";
+    assert_false(advised(s, two, COUNT_OF(two)));
 }
 
 static void a_card_without_a_link_is_told_when_it_has_an_address(void **state) {

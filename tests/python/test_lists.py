@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from conftest import SOURCE
+from conftest import SOURCE, Buffer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -381,6 +381,41 @@ def test_rows_are_strided_too():
         bare.get_strided_descs([(100, 8, 0, 32, 3)])
     with pytest.raises(ValueError, match="stride, count"):
         b.nixlXferDList(b.DRAM_SEG, strided=[(1, 2, 3)])
+
+
+STRIDED = [(100, 8, 0, 32, 3), (1 << 63, 4, 2, 4, 2), (7, 1, 0, 0, 0)]
+BLOCKS = [(100, 8, 0), (132, 8, 0), (164, 8, 0), (1 << 63, 4, 2), ((1 << 63) + 4, 4, 2)]
+
+
+@pytest.mark.parametrize("give", [list, lambda rows: np.array(rows, np.uint64),
+                                  lambda rows: np.array(rows, np.uint64).astype(np.int64)])
+def test_strided_rows_are_descriptors_too(give):
+    """As an N x 5 array or 5-tuples; rows that stand for no block are left out."""
+    made = bare.get_xfer_descs(give(STRIDED), "DRAM")
+    assert made.isStrided() and made.descCount() == 5 and list(made) == BLOCKS
+    assert made == bare.get_xfer_descs(BLOCKS, "DRAM")
+    assert bare.get_reg_descs(np.array(STRIDED, np.uint64), "DRAM") is None
+    with pytest.raises(ValueError, match="count is too large"):
+        bare.get_xfer_descs(np.array([(1, 1, 0, 1, 1 << 62)], np.uint64), "DRAM")
+
+
+def test_an_empty_array_of_strided_rows_is_an_empty_list():
+    assert list(bare.get_xfer_descs(np.empty((0, 5), np.uint64), "DRAM")) == []
+
+
+@pytest.mark.parametrize("give", [list, lambda rows: np.array(rows, np.uint64)])
+def test_strided_rows_are_prepared(agent, give):
+    held = Buffer(1 << 12)
+    agent.register_memory(held.reg(), "DRAM")
+    rows = [(held.addr, 16, 0, 64, 50), (held.addr + 32, 4, 0, 8, 10), (held.addr, 1, 0, 1, 0)]
+    with agent.prep_xfer_dlist("", give(rows), "DRAM") as ready:
+        assert len(ready) == 60
+    # The native call that the reference's wrapper makes of an N x 5 array.
+    number = agent.agent.prepXferDlist("", b.DRAM_SEG, give(rows), [])
+    assert agent.agent.dlistCount(number) == 60
+    agent.agent.releasedDlistH(number)
+    with pytest.raises(b.nixlNotFoundError, match="descriptor 63"):
+        agent.prep_xfer_dlist("", give([(held.addr, 65, 0, 64, 64)]), "DRAM")
 
 
 def test_enums_look_like_the_reference_s():

@@ -344,8 +344,8 @@ class nixl_agent:
         """A list of descriptors (addr, len, dev) for transfers.
 
         descs: a nixlXferDList (returned as it is), a list of 3-tuples or an N x 3 array of int64 or uint64, both with
-        mem_type; a contiguous tensor or a list of them, which have a memory kind of their own. A wrong form is logged
-        and answered by None.
+        mem_type; a contiguous tensor or a list of them, which have a memory kind of their own. 5-tuples and N x 5
+        arrays are strided rows (addr, len, dev, stride, count). A wrong form is logged and answered by None.
         """
         made = nixlBind._to_xfer_list(descs, mem_type)
         return self._refused(made) if isinstance(made, str) else made

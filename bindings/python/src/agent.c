@@ -307,6 +307,7 @@ static PyMethodDef methods[] = {
     METHOD_ENTRY("releaseMemView", agent_release_mem_view, "releaseMemView(view)"),
     METHOD_ENTRY("prepXferDlist", agent_prep_dlist,
                  "prepXferDlist(agent_name, descs, backend=[], mem_type=None) -> int\n"
+                 "prepXferDlist(agent_name, mem_type, descs, backend=[]) -> int\n"
                  "prepXferDlist(descs, backend=[]) -> int"),
     METHOD_ENTRY("releasedDlistH", agent_release_dlist, "releasedDlistH(handle) -> nixl_status_t"),
     METHOD_ENTRY("dlistCount", agent_dlist_count, "dlistCount(handle) -> int"),

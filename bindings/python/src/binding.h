@@ -142,7 +142,7 @@ enum source_result {
     SOURCE_ERROR = -1,     /* an exception is set */
     SOURCE_WRONG_FORM = 1, /* none is: *why has a sentence */
 };
-/* Opens lists, N x 3 arrays, lists of tuples, tensors and lists of tensors. `mem` NULL or None: the kind is the
+/* Opens lists, N x 3 and N x 5 arrays, lists of tuples, tensors and lists of tensors. `mem` NULL or None: the kind is the
  * list's or the tensor's. */
 enum source_result source_begin(struct source *source, enum list_kind kind, PyObject *descs, PyObject *mem,
                                 const char **why);
@@ -152,12 +152,14 @@ void source_end(struct source *source);
 /* A new list from anything source_begin() takes; an existing list is returned itself. */
 PyObject *source_to_list(enum list_kind kind, PyObject *descs, PyObject *mem, enum source_result *result,
                          const char **why);
-/* Fills an empty list from an N x 3 array (ValueError for others). */
+/* Fills an empty list from an N x 3 array, a transfer list also from an N x 5 one (ValueError for others). */
 int dlist_fill_array(struct dlist *list, PyObject *array);
 /* Fills an empty list from a list of tuples. */
 int dlist_fill_tuples(struct dlist *list, PyObject *sequence);
 /* Fills an empty transfer list with rows (addr, len, dev, stride, count). */
 int dlist_fill_strided(struct dlist *list, PyObject *sequence);
+/* Whether the blocks of a strided row can be counted; false with ValueError. */
+bool strided_count_fits(uint64_t count, size_t row);
 
 /* Indices of prepared lists as int32: any integer array without a copy where it is int32 already, any sequence. */
 struct indices {

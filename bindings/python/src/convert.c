@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a program may give where descriptors are wanted: a list object, an N x 3 array of int64 or uint64 (read in
- * place through the buffer protocol), a list of tuples, a tensor, a list of tensors. And indices of prepared lists.
+ * What a program may give where descriptors are wanted: a list object, an N x 3 or (strided rows) N x 5 array of int64 or
+ * uint64, read in place through the buffer protocol, a list of tuples, a tensor, a list of tensors. And indices of
+ * prepared lists.
  */
 #include "binding.h"
 
@@ -18,14 +19,15 @@ static char number_letter(const Py_buffer *view) {
     return format[0] != '\0' && format[1] == '\0' ? format[0] : '\0';
 }
 
-/* Opens an N x 3 array of 8-byte integers. 1: another shape; -1: ValueError or what the object raised. */
-static int array_begin(PyObject *array, Py_buffer *view) {
+/* Opens an array of 8-byte integers: N x 3, or for a transfer list N x 5, rows (addr, len, dev, stride, count).
+ * 1: another shape; -1: ValueError or what the object raised. */
+static int array_begin(enum list_kind kind, PyObject *array, Py_buffer *view) {
     char letter;
 
     if (PyObject_GetBuffer(array, view, PyBUF_STRIDES | PyBUF_FORMAT) != 0) {
         return -1;
     }
-    if (view->ndim != 2 || view->shape[1] != 3) {
+    if (view->ndim != 2 || (view->shape[1] != 3 && (view->shape[1] != 5 || kind != LIST_XFER))) {
         PyBuffer_Release(view);
         return 1;
     }
@@ -41,9 +43,44 @@ static int array_begin(PyObject *array, Py_buffer *view) {
     return -1;
 }
 
+/* Of an open array; an empty one has no rows to be strided. */
+static uint32_t array_form(const Py_buffer *view) {
+    return view->shape[1] == 5 && view->shape[0] > 0 ? NIXL_FORM_STRIDED : NIXL_FORM_PLAIN;
+}
+
+static bool has_empty_row(const Py_buffer *view) {
+    const struct nixl_strided_desc *rows = view->buf;
+    bool found = false;
+
+    for (Py_ssize_t i = 0; i < view->shape[0]; i++) {
+        found |= rows[i].count == 0;
+    }
+    return found;
+}
+
+/* As of rows given as tuples: those that stand for no block are left out. */
+static int fill_strided(struct dlist *list, const struct nixl_strided_desc *from, size_t n) {
+    struct nixl_strided_desc *rows;
+
+    list->form = NIXL_FORM_STRIDED;
+    if (dlist_reserve(list, n) != 0) {
+        return -1;
+    }
+    rows = list->rows;
+    for (size_t i = 0; i < n; i++) {
+        if (!strided_count_fits(from[i].count, i)) {
+            return -1;
+        }
+        if (from[i].count > 0) {
+            rows[list->count++] = from[i];
+        }
+    }
+    return 0;
+}
+
 int dlist_fill_array(struct dlist *list, PyObject *array) {
     Py_buffer view;
-    int rc = array_begin(array, &view);
+    int rc = array_begin(list->kind, array, &view);
     size_t n;
 
     if (rc != 0) {
@@ -53,6 +90,11 @@ int dlist_fill_array(struct dlist *list, PyObject *array) {
         return -1;
     }
     n = (size_t)view.shape[0];
+    if (array_form(&view) == NIXL_FORM_STRIDED) {
+        rc = fill_strided(list, view.buf, n);
+        PyBuffer_Release(&view);
+        return rc;
+    }
     rc = dlist_reserve(list, n);
     if (rc == 0 && list->kind == LIST_XFER && n > 0) {
         memcpy(list->rows, view.buf, n * sizeof(struct nixl_desc));
@@ -158,6 +200,7 @@ static struct dlist *sequence_to_list(enum list_kind kind, PyObject *sequence, P
     PyObject *first = PyList_GetItem(sequence, 0);
     nixl_mem_t mem_kind = DRAM_SEG;
     struct dlist *list = NULL;
+    bool is_strided;
 
     *result = SOURCE_ERROR;
     if (first == NULL) {
@@ -169,8 +212,11 @@ static struct dlist *sequence_to_list(enum list_kind kind, PyObject *sequence, P
             *result = SOURCE_WRONG_FORM;
             return NULL;
         }
-        if (PyTuple_Size(first) != (kind == LIST_XFER ? 3 : 4)) {
-            *why = kind == LIST_XFER  ? "transfer descriptors are tuples of 3: addr, len, dev"
+        is_strided = kind == LIST_XFER && PyTuple_Size(first) == 5;
+        if (!is_strided && PyTuple_Size(first) != (kind == LIST_XFER ? 3 : 4)) {
+            *why = kind == LIST_XFER
+                       ? "transfer descriptors are tuples of 3: addr, len, dev, or of 5: addr, len, dev, "
+                         "stride, count"
                    : kind == LIST_REG ? "registration descriptors are tuples of 4: addr, len, dev, metadata"
                                       : "remote descriptors are tuples of 4: addr, len, dev, agent";
             *result = SOURCE_WRONG_FORM;
@@ -180,13 +226,16 @@ static struct dlist *sequence_to_list(enum list_kind kind, PyObject *sequence, P
             return NULL;
         }
         list = dlist_new(kind, mem_kind);
-        *result = list != NULL && dlist_fill_tuples(list, sequence) == 0 ? SOURCE_OK : SOURCE_ERROR;
+        if (list != NULL &&
+            (is_strided ? dlist_fill_strided(list, sequence) : dlist_fill_tuples(list, sequence)) == 0) {
+            *result = SOURCE_OK;
+        }
     } else if (kind != LIST_REMOTE && tensor_like(first)) {
         list = dlist_new(kind, DRAM_SEG);
         *result = list != NULL ? tensors_to_list(list, sequence, false, why) : SOURCE_ERROR;
     } else {
-        *why =
-            "descriptors are a list object, a list of tuples, an N x 3 array, a tensor or a list of tensors";
+        *why = "descriptors are a list object, a list of tuples, an N x 3 or N x 5 array, a tensor or a list "
+               "of tensors";
         *result = SOURCE_WRONG_FORM;
     }
     if (*result != SOURCE_OK) {
@@ -229,24 +278,26 @@ static struct dlist *object_to_list(enum list_kind kind, PyObject *descs, PyObje
             list = NULL;
         }
     } else if (*why == NULL) {
-        *why =
-            "descriptors are a list object, a list of tuples, an N x 3 array, a tensor or a list of tensors";
+        *why = "descriptors are a list object, a list of tuples, an N x 3 or N x 5 array, a tensor or a list "
+               "of tensors";
     }
     return list;
 }
 
 /* An array of descriptors: 0 opened, 1 wrong form, -1 exception. */
-static enum source_result array_open(PyObject *descs, PyObject *mem, Py_buffer *view, nixl_mem_t *mem_kind,
-                                     const char **why) {
+static enum source_result array_open(enum list_kind kind, PyObject *descs, PyObject *mem, Py_buffer *view,
+                                     nixl_mem_t *mem_kind, const char **why) {
     int rc;
 
     if (!mem_given(mem)) {
         *why = no_mem_kind;
         return SOURCE_WRONG_FORM;
     }
-    rc = array_begin(descs, view);
+    rc = array_begin(kind, descs, view);
     if (rc > 0) {
-        *why = "an array of descriptors must have the shape N x 3";
+        *why = kind == LIST_XFER
+                   ? "an array of descriptors must have the shape N x 3, or N x 5 for strided rows"
+                   : "an array of descriptors must have the shape N x 3";
         return SOURCE_WRONG_FORM;
     }
     if (rc == 0 && arg_mem(mem, mem_kind) != 0) {
@@ -271,10 +322,16 @@ enum source_result source_begin(struct source *source, enum list_kind kind, PyOb
         return source_pin(source, descs, false);
     }
     if (is_array(kind, descs)) {
-        result = array_open(descs, mem, &source->view, &source->list.mem, why);
+        result = array_open(kind, descs, mem, &source->view, &source->list.mem, why);
+        if (result == SOURCE_OK && array_form(&source->view) == NIXL_FORM_STRIDED &&
+            has_empty_row(&source->view)) {
+            PyBuffer_Release(&source->view);
+            list = (struct dlist *)source_to_list(kind, descs, mem, &result, why);
+            return list != NULL ? source_pin(source, (PyObject *)list, true) : result;
+        }
         if (result == SOURCE_OK) {
             source->has_view = true;
-            source->list.form = NIXL_FORM_PLAIN;
+            source->list.form = array_form(&source->view);
             source->list.items = source->view.buf;
             source->list.count = (size_t)source->view.shape[0];
         }
@@ -320,7 +377,7 @@ PyObject *source_to_list(enum list_kind kind, PyObject *descs, PyObject *mem, en
     if (!is_array(kind, descs)) {
         return (PyObject *)object_to_list(kind, descs, mem, result, why);
     }
-    *result = array_open(descs, mem, &view, &mem_kind, why);
+    *result = array_open(kind, descs, mem, &view, &mem_kind, why);
     if (*result != SOURCE_OK) {
         return NULL;
     }

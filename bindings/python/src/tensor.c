@@ -141,7 +141,16 @@ static int torch_read(PyObject *object, struct tensor *out, bool want_shape) {
     int strides, truth;
 
     if (call_u64(object, "data_ptr", &out->addr) != 0 || call_u64(object, "element_size", &out->item) != 0 ||
-        call_u64(object, "numel", &count) != 0 || torch_device(object, out) != 0) {
+        call_u64(object, "numel", &count) != 0) {
+        return -1;
+    }
+    if (out->addr == 0 && count != 0 && out->item != 0) {
+        PyErr_SetString(PyExc_ValueError,
+                        "a tensor without memory of its own (its data_ptr() is 0: a meta, fake or "
+                        "nested tensor) cannot be transferred");
+        return -1;
+    }
+    if (torch_device(object, out) != 0) {
         return -1;
     }
     contiguous = PyObject_CallMethod(object, "is_contiguous", NULL);

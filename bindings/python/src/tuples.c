@@ -169,6 +169,14 @@ int dlist_fill_tuples(struct dlist *list, PyObject *sequence) {
     return 0;
 }
 
+bool strided_count_fits(uint64_t count, size_t row) {
+    if (count <= SIZE_MAX / sizeof(struct nixl_desc) / 2) {
+        return true;
+    }
+    PyErr_Format(PyExc_ValueError, "strided row %zu: count is too large", row);
+    return false;
+}
+
 int dlist_fill_strided(struct dlist *list, PyObject *sequence) {
     PyObject *items = PySequence_List(sequence);
     Py_ssize_t n = items != NULL ? PyList_Size(items) : -1;
@@ -194,8 +202,7 @@ int dlist_fill_strided(struct dlist *list, PyObject *sequence) {
             tuple_number(PyTuple_GetItem(item, 4), (size_t)i, "count", &row.count) != 0) {
             break;
         }
-        if (row.count > SIZE_MAX / sizeof(struct nixl_desc) / 2) {
-            PyErr_Format(PyExc_ValueError, "strided row %zd: count is too large", i);
+        if (!strided_count_fits(row.count, (size_t)i)) {
             break;
         }
         if (row.count > 0) {

@@ -29,6 +29,14 @@ METHOD(agent_prep_dlist) {
         v[1] = v[0];
         v[0] = NULL;
     }
+    if (v[1] != NULL && PyLong_Check(v[1])) {
+        /* The form of an array of strided rows: (agent_name, mem_type, descs, backend). */
+        PyObject *mem = v[1];
+
+        v[1] = v[2];
+        v[2] = v[3];
+        v[3] = mem;
+    }
     if (v[1] == NULL) {
         PyErr_SetString(PyExc_TypeError, "prepXferDlist() missing required argument 'descs'");
         return NULL;

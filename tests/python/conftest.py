@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import hypothesis
 import pytest
 
 import nixl._api as api
@@ -15,6 +16,9 @@ import nixl._bindings as bindings
 SOURCE = os.environ["NIXL_TEST_SOURCE"]
 BUILD = os.environ["NIXL_TEST_BUILD"]
 _numbers = itertools.count()
+# No bound on the time of one example: that depends on who else is on the machine. The test as a whole has one.
+hypothesis.settings.register_profile("here", deadline=None)
+hypothesis.settings.load_profile("here")
 
 
 class Buffer:

@@ -20,11 +20,12 @@ pytestmark = pytest.mark.skipif(not WHEELS, reason="there is no wheel in dist/ (
 
 
 def interpreters():
-    """One of each Python version from 3.11 on: those on the path, pyenv's, the system's."""
+    """One of each Python version from 3.11 on: those of NIXL_TEST_PYTHONS, on the path, pyenv's, the system's."""
     found = {}
+    named = [path for path in os.environ.get("NIXL_TEST_PYTHONS", "").split(":") if path]
     names = [os.path.join(folder, f"python3.{minor}") for minor in range(11, 20)
              for folder in os.environ.get("PATH", "").split(":") + ["/usr/bin", "/usr/local/bin"]]
-    for path in [sys.executable, *glob.glob(os.path.expanduser("~/.pyenv/versions/*/bin/python3")), "/usr/bin/python3", *names]:
+    for path in [*named, sys.executable, *glob.glob(os.path.expanduser("~/.pyenv/versions/*/bin/python3")), "/usr/bin/python3", *names]:
         if not os.access(path, os.X_OK):
             continue
         asked = subprocess.run([path, "-c", "import sys; print(sys.version.split()[0], sys.prefix)"], text=True,
@@ -87,8 +88,7 @@ def test_its_version_names_this_library_s():
 def test_alone_in_a_fresh_environment_it_moves_bytes_over_ucx(tmp_path, version):
     python = environment(tmp_path, PYTHONS[version])
     code = """
-import time; before = time.perf_counter()
-import nixl; took = time.perf_counter() - before
+import nixl
 from importlib import metadata
 import nixl_cu12._api, nixl_cu13._bindings, sys
 assert nixl_cu12._api is nixl._api and metadata.version("nixl") == nixl.__version__
@@ -104,7 +104,8 @@ assert sorted(a.get_plugin_list()) == ["POSIX", "UCX"], a.get_plugin_list()
 
 def test_an_import_of_what_is_installed_is_quick(tmp_path):
     python = environment(tmp_path, sys.executable)
-    code = "import time; t = time.perf_counter(); import nixl; print(time.perf_counter() - t)"
+    # The processor's time: how long it takes depends on who else is there.
+    code = "import time; t = time.process_time(); import nixl; print(time.process_time() - t)"
     assert min(float(run(python, "-c", code)) for _ in range(5)) < 0.05
 
 

@@ -4,6 +4,7 @@
 
 #include <nixl/nixl.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,13 +26,27 @@ const char *agent_error(void) {
 struct agent *agent_open(const char *name, bool has_thread) {
     struct nixl_agent_config config = NIXL_AGENT_CONFIG_INIT;
     struct agent *agent = calloc(1, sizeof *agent);
+    const char *given = getenv("BENCH_NET_PARAMS");
+    struct nixl_param params[4];
+    char words[256];
+    size_t count = 0;
 
+    (void)snprintf(words, sizeof words, "%s", given != NULL ? given : "");
     if (agent == NULL) {
         stop_with("memory");
     }
     config.progress_thread = has_thread;
+    for (char *word = strtok(words, " "); word != NULL && count < 4; word = strtok(NULL, " ")) {
+        char *value = strchr(word, '=');
+
+        if (value == NULL) {
+            stop_with("BENCH_NET_PARAMS");
+        }
+        *value = '\0';
+        params[count++] = (struct nixl_param){word, value + 1};
+    }
     check(nixl_agent_create(name, &config, &agent->agent), "the agent");
-    check(nixl_backend_create(agent->agent, "UCX", NULL, 0, &agent->ucx), "the backend");
+    check(nixl_backend_create(agent->agent, "UCX", params, count, &agent->ucx), "the backend");
     return agent;
 }
 

@@ -158,6 +158,13 @@ static void measure_all(struct side *side, const char *only) {
             measure(side, is_write, 256, 100000);
         }
     }
+    for (int op = 0; op < 2 && strchr(only, 'g') != NULL; op++) {
+        measure(side, op == 0, 4 << 20, 1);
+        measure(side, op == 0, 64 << 20, 1);
+        measure(side, op == 0, 64 << 20, 8);
+        measure(side, op == 0, 4 << 20, 64);
+        measure(side, op == 0, 64 << 10, 4096);
+    }
     if (strchr(only, 'n') != NULL) {
         measure_echo(side, false, 0, 2048, 0);
         measure_echo(side, true, 8, 2048, 0);
@@ -185,7 +192,10 @@ static void usage(void) {
                   "  --thread   both agents have a progress thread\n"
                   "  --only     b single blocks, s lists of 16 and 128, l lists of 10,000 and 100,000,\n"
                   "             n notifications, i notifications after a second of idling; bsln\n"
-                  "  --ms       time for a row, 60\n");
+                  "             g large copies, which are not in the default\n"
+                  "  --ms       time for a row, 60\n"
+                  "BENCH_NET_PARAMS in the environment: parameters of both backends, \"num_threads=2 "
+                  "num_workers=4\"\n");
 }
 
 int main(int argc, char **argv) {

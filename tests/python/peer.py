@@ -2,7 +2,8 @@
 """One side of two processes over UCX:  peer.py initiator|target FOLDER NAME OTHER
 
 The sides exchange metadata and serialized lists by files. Only what the reference has too is used, so that it can be
-either side.
+either side. NIXL_PEER_PARAMS are parameters of this side's backend ("num_workers=4 num_threads=2"), NIXL_PEER_BLOCKS the number of blocks;
+with it they lie scattered, so that none adjoin.
 """
 import ctypes
 import os
@@ -12,8 +13,12 @@ import time
 import nixl._api as api
 
 role, folder, name, other = sys.argv[1:]
-size, blocks = 1 << 20, 16
-agent = api.nixl_agent(name)
+size, blocks = 1 << 20, int(os.environ.get("NIXL_PEER_BLOCKS", 16))
+step = 1 if blocks == 16 else 4391
+params = dict(word.split("=") for word in os.environ.get("NIXL_PEER_PARAMS", "").split())
+agent = api.nixl_agent(name, api.nixl_agent_config(backends=[]) if params else None)
+if params:
+    agent.create_backend("UCX", params)
 memory = ctypes.create_string_buffer((b"I" if role == "initiator" else b"T") * size, size)
 address = ctypes.addressof(memory)
 
@@ -45,13 +50,13 @@ def run(handle):
 
 
 agent.register_memory([(address, size, 0, "")], "DRAM")
-mine = agent.get_xfer_descs([(address + i * (size // blocks), size // blocks, 0) for i in range(blocks)], "DRAM")
+mine = agent.get_xfer_descs([(address + i * step % blocks * (size // blocks), size // blocks, 0) for i in range(blocks)], "DRAM")
 put(name + ".metadata", agent.get_agent_metadata())
 put(name + ".list", agent.get_serialized_descs(mine))
 put(name + ".reg", agent.get_serialized_descs(agent.get_reg_descs([(address, size, 0, b"m\0x")], "DRAM")))
 assert agent.add_remote_agent(get(other + ".metadata")) == other.encode()
 theirs, reg = agent.deserialize_descs(get(other + ".list")), agent.deserialize_descs(get(other + ".reg"))
-assert theirs.descCount() == blocks and theirs[1][0] == theirs[0][0] + size // blocks and reg[0][1:] == (size, 0, b"m\0x")
+assert theirs.descCount() == blocks and theirs[1][0] == theirs[0][0] + step % blocks * (size // blocks) and reg[0][1:] == (size, 0, b"m\0x")
 if role == "initiator":
     first = agent.initialize_xfer("READ", mine, theirs, other, b"read\0done")
     print("read", run(first), memory.raw == b"T" * size)

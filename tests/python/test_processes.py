@@ -20,11 +20,11 @@ def have_ucx():
     return os.path.exists(os.path.join(BUILD, "plugins", "libplugin_UCX.so"))
 
 
-def peers(folder, tls, initiator=sys.executable, target=sys.executable, ucx=None):
+def peers(folder, tls, initiator=sys.executable, target=sys.executable, ucx=None, params=("", ""), blocks=16):
     """Runs both sides of peer.py; their outputs."""
     running = []
-    for role, python, name, other in (("initiator", initiator, "i", "t"), ("target", target, "t", "i")):
-        env = {**os.environ, "UCX_TLS": tls, "NIXL_LOG_LEVEL": "WARN"}
+    for role, python, name, other, extra in (("initiator", initiator, "i", "t", params[0]), ("target", target, "t", "i", params[1])):
+        env = {**os.environ, "UCX_TLS": tls, "NIXL_LOG_LEVEL": "WARN", "NIXL_PEER_PARAMS": extra, "NIXL_PEER_BLOCKS": str(blocks)}
         if python != sys.executable:
             for ours in ("PYTHONPATH", "NIXL_PLUGIN_DIR"):
                 env.pop(ours, None)
@@ -62,6 +62,20 @@ def test_the_reference_is_the_peer(tmp_path, side):
     if not UCX122:
         pytest.skip("UCX 1.22, which the reference speaks, cannot be had (scripts/ucx122.sh)")
     check(peers(tmp_path, "tcp,self", ucx=UCX122, **{side: REFERENCE}))
+
+
+@pytest.mark.parametrize("theirs", ["", "num_workers=4 num_threads=2"])
+@pytest.mark.parametrize("tls", ["tcp,self", "all"])
+@pytest.mark.parametrize("side", ["target", "initiator"])
+def test_several_workers_here_reach_the_reference_with_any_number(tmp_path, side, tls, theirs):
+    """4,096 scattered blocks both ways between four workers here and one or more there: one address carries all."""
+    if not REFERENCE:
+        pytest.skip("NIXL_TEST_REFERENCE_PYTHON names no interpreter with the reference")
+    if not UCX122:
+        pytest.skip("UCX 1.22, which the reference speaks, cannot be had (scripts/ucx122.sh)")
+    ours = "num_workers=4 num_threads=2 split_batch_size=64"
+    params = (theirs, ours) if side == "initiator" else (ours, theirs)
+    check(peers(tmp_path, tls, ucx=UCX122, params=params, blocks=4096, **{side: REFERENCE}))
 
 
 def test_an_idle_agent_uses_no_processor():

@@ -36,20 +36,22 @@ static const struct nixl_option options[] = {
      .default_value = "1",
      .min = 1,
      .max = 1024,
-     .help = "workers of the reference's engine; accepted, one worker serves here"},
+     .help =
+         "UCX workers: each thread of the program makes its requests on one of them; above 64 serve as 64"},
     {.name = "num_threads",
      .kind = NIXL_OPTION_UINT,
      .offset = offsetof(struct ucx_options, num_threads),
      .default_value = "0",
      .max = 1024,
-     .help = "threads of the reference's engine; accepted, the agent's progress thread serves here"},
+     .help = "threads with a worker of their own, for large copies and long lists; one fewer than processors "
+             "at most"},
     {.name = "split_batch_size",
      .kind = NIXL_OPTION_UINT,
      .offset = offsetof(struct ucx_options, split_batch_size),
      .default_value = "1024",
      .min = 1,
      .max = UINT32_MAX,
-     .help = "descriptors from which the reference splits over num_threads; accepted, without effect"},
+     .help = "blocks that each part of a list has at least when it is split over num_threads"},
     {.name = "ucx_num_device_channels",
      .kind = NIXL_OPTION_UINT,
      .offset = offsetof(struct ucx_options, num_device_channels),
@@ -117,13 +119,18 @@ static nixl_status_t open_context(struct ucx_instance *self) {
 
 static void describe_make(struct ucx_instance *self) {
     const char *hooks = getenv("UCX_MEM_MMAP_HOOK_MODE");
+    char workers[64] = "";
 
-    (void)snprintf(self->about, sizeof self->about, "UCX %s, %s%s; transports %s; errors %s; memory hooks %s",
-                   self->library->version_text, self->library->path,
-                   self->library->was_loaded ? " (loaded before NIXL)" : "",
+    if (self->worker_count > 1) {
+        (void)snprintf(workers, sizeof workers, "; %u workers, and %u with a thread", self->shared_count,
+                       self->helper_count);
+    }
+    (void)snprintf(self->about, sizeof self->about,
+                   "UCX %s, %s%s; transports %s; errors %s; memory hooks %s%s", self->library->version_text,
+                   self->library->path, self->library->was_loaded ? " (loaded before NIXL)" : "",
                    self->tls[0] != '\0' ? self->tls : "all",
                    self->options->error_handling == UCX_ERRORS_PEER ? "peer" : "none",
-                   hooks != NULL ? hooks : "as UCX likes");
+                   hooks != NULL ? hooks : "as UCX likes", workers);
 }
 
 static void ucx_close(void *instance) {
@@ -183,6 +190,7 @@ static nixl_status_t ucx_open(const struct nixl_host *host, const void *opts, st
     self->ucx = &library->abi;
     self->options = wanted;
     self->generation = fork_generation();
+    self->event_fd = -1;
     ucx_inside_enter(host);
     status = open_all(self);
     ucx_inside_leave();
@@ -192,8 +200,13 @@ static nixl_status_t ucx_open(const struct nixl_host *host, const void *opts, st
     }
     ucx_note_make(self);
     describe_make(self);
+    status = ucx_helpers_start(self);
+    if (status != NIXL_SUCCESS) {
+        ucx_close(self);
+        return status;
+    }
     ucx_registry_add(self);
-    instance->event_fd = ucx_first_worker(self)->event_fd;
+    instance->event_fd = self->event_fd;
     instance->period_us = 0;
     host->log(host->ctx, NIXL_LOG_DEBUG, "%s", self->about);
     *out = self;

@@ -269,10 +269,12 @@ static void batch_make(const struct ucx_xfer *xfer, uint64_t max_bytes, unsigned
     batch->locals = batch->remotes = 0;
     batch->bytes = 0;
     batch->end = xfer->place;
-    for (unsigned i = 0; i < CMA_BLOCKS && place->run < request->run_count && batch->bytes < max_bytes; i++) {
+    for (unsigned i = 0; i < CMA_BLOCKS && !ucx_place_is(place, &xfer->limit) && batch->bytes < max_bytes;
+         i++) {
         const struct nixl_run *run = &request->runs[place->run];
         struct ucx_span span = ucx_run_span(run, request->flags);
-        uint64_t len = span.len - place->offset;
+        bool is_last = place->run == xfer->limit.run && place->block == xfer->limit.block;
+        uint64_t len = (is_last ? xfer->limit.offset : span.len) - place->offset;
 
         len = len < max_bytes - batch->bytes ? len : max_bytes - batch->bytes;
         if (len != 0) {
@@ -404,7 +406,7 @@ static enum ucx_copy copy_batch(struct ucx_xfer *xfer, uint64_t max_bytes, unsig
     xfer->place = batch.end;
     xfer->done += (uint64_t)n;
     __atomic_fetch_add(&request->done_bytes, (uint64_t)n, __ATOMIC_RELAXED);
-    return xfer->place.run == request->run_count ? UCX_COPY_DONE : UCX_COPY_MORE;
+    return ucx_place_is(&xfer->place, &xfer->limit) ? UCX_COPY_DONE : UCX_COPY_MORE;
 }
 
 enum ucx_copy ucx_cma_some(struct ucx_xfer *xfer, bool in_post, struct ucx_copy_failure *failure) {
@@ -428,7 +430,6 @@ enum ucx_copy ucx_cma_some(struct ucx_xfer *xfer, bool in_post, struct ucx_copy_
         }
         outcome = copy_batch(xfer, in_post ? CMA_POST_BYTES : CMA_BYTES,
                              in_post ? CMA_POST_VECTORS : CMA_VECTORS, failure);
-    } while (outcome == UCX_COPY_MORE && !__atomic_load_n(&xfer->is_stopping, __ATOMIC_RELAXED) &&
-             (now = clock_now_ns()) < end);
+    } while (outcome == UCX_COPY_MORE && !ucx_xfer_is_stopping(xfer) && (now = clock_now_ns()) < end);
     return outcome;
 }

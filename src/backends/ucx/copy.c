@@ -132,7 +132,7 @@ static void say_gone(const struct ucx_xfer *xfer, bool region, struct ucx_copy_f
                    xfer->peer != NULL ? xfer->peer->name : "");
 }
 
-static enum ucx_copy copy_here(struct ucx_xfer *xfer, uint64_t bytes, struct ucx_copy_failure *failure) {
+enum ucx_copy ucx_copy_here(struct ucx_xfer *xfer, uint64_t bytes, struct ucx_copy_failure *failure) {
     struct nixl_request *request = xfer->request;
     unsigned blocks = PIECE_BLOCKS;
 
@@ -173,6 +173,8 @@ static enum ucx_copy notify_by_ucx(struct ucx_xfer *xfer, struct ucx_copy_failur
     if (status == NIXL_IN_PROG) {
         xfer->ops = 1;
         xfer->phase = UCX_NOTIFYING;
+        __atomic_store_n(&xfer->worker, worker, __ATOMIC_RELEASE);
+        worker->requests++;
         __atomic_store_n(&xfer->is_copy, false, __ATOMIC_SEQ_CST);
     }
     ucx_worker_leave(worker);
@@ -213,7 +215,7 @@ static enum ucx_copy copy_some(struct ucx_xfer *xfer, bool in_post, struct ucx_c
     xfer->failed_run = NIXL_NO_INDEX;
     xfer->failed_block = 0;
     outcome = xfer->by_cma ? ucx_cma_some(xfer, in_post, failure)
-                           : copy_here(xfer, in_post ? POST_BYTES : PIECE_BYTES, failure);
+                           : ucx_copy_here(xfer, in_post ? POST_BYTES : PIECE_BYTES, failure);
     return outcome == UCX_COPY_DONE ? copy_notify(xfer, failure) : outcome;
 }
 
@@ -226,31 +228,62 @@ static void give_to_ucx(struct ucx_xfer *xfer) {
     __atomic_store_n(&xfer->is_copy, false, __ATOMIC_SEQ_CST);
 }
 
-static void copy_push(struct ucx_instance *self, struct ucx_xfer *xfer) {
-    struct ucx_copies *copies = &self->copies;
-
+void ucx_copy_requeue(struct ucx_copies *copies, struct ucx_xfer *xfer) {
     xfer->next = NULL;
-    lock_take(&copies->lock);
     if (copies->queue.tail != NULL) {
         copies->queue.tail->next = xfer;
     } else {
         copies->queue.head = xfer;
     }
     copies->queue.tail = xfer;
+    if (xfer->share != NULL) {
+        __atomic_fetch_add(&copies->shared, 1, __ATOMIC_RELEASE);
+    }
+}
+
+void ucx_copy_unqueue(struct ucx_copies *copies, struct ucx_xfer *xfer) {
+    struct ucx_xfer *before = NULL;
+
+    for (struct ucx_xfer *at = copies->queue.head; at != xfer; at = at->next) {
+        before = at;
+    }
+    if (before != NULL) {
+        before->next = xfer->next;
+    } else {
+        copies->queue.head = xfer->next;
+    }
+    if (copies->queue.tail == xfer) {
+        copies->queue.tail = before;
+    }
+    if (xfer->share != NULL) {
+        __atomic_fetch_sub(&copies->shared, 1, __ATOMIC_RELEASE);
+    }
+}
+
+static void copy_push(struct ucx_instance *self, struct ucx_xfer *xfer) {
+    struct ucx_copies *copies = &self->copies;
+
+    lock_take(&copies->lock);
+    ucx_copy_requeue(copies, xfer);
     lock_drop(&copies->lock);
 }
 
+void ucx_copy_queue(struct ucx_xfer *xfer) {
+    __atomic_fetch_add(&xfer->self->copies.active, 1, __ATOMIC_RELEASE);
+    copy_push(xfer->self, xfer);
+}
+
+/* The first in the queue, unless several threads share it. */
 static struct ucx_xfer *copy_pop(struct ucx_instance *self) {
     struct ucx_copies *copies = &self->copies;
     struct ucx_xfer *xfer;
 
     lock_take(&copies->lock);
     xfer = copies->queue.head;
-    if (xfer != NULL) {
-        copies->queue.head = xfer->next;
-        if (copies->queue.head == NULL) {
-            copies->queue.tail = NULL;
-        }
+    if (xfer != NULL && xfer->share != NULL) {
+        xfer = NULL;
+    } else if (xfer != NULL) {
+        ucx_copy_unqueue(copies, xfer);
     }
     lock_drop(&copies->lock);
     return xfer;
@@ -280,6 +313,9 @@ nixl_status_t ucx_copy_post(struct ucx_xfer *xfer) {
             return status;
         }
     }
+    if (xfer->share != NULL) {
+        return ucx_share_post(xfer);
+    }
     switch (copy_some(xfer, true, &failure)) {
     case UCX_COPY_FAILED:
         return fail_post(xfer, &failure);
@@ -294,8 +330,7 @@ nixl_status_t ucx_copy_post(struct ucx_xfer *xfer) {
     case UCX_COPY_MORE:
         break;
     }
-    __atomic_fetch_add(&self->copies.active, 1, __ATOMIC_RELEASE);
-    copy_push(self, xfer);
+    ucx_copy_queue(xfer);
     host->wake(host->ctx);
     return NIXL_IN_PROG;
 }
@@ -318,34 +353,58 @@ static void copy_end(struct ucx_xfer *xfer, enum ucx_copy outcome, bool is_stopp
     host->complete(host->ctx, xfer->request, outcome == UCX_COPY_DONE ? NULL : &failure);
 }
 
-unsigned ucx_copy_progress(struct ucx_instance *self) {
-    struct ucx_xfer *xfer = copy_pop(self);
-    struct ucx_copy_failure failure;
-    enum ucx_copy outcome;
-    bool is_stopping;
+/* What becomes of a request that was taken out of the queue. */
+static void copy_over(struct ucx_instance *self, struct ucx_xfer *xfer, enum ucx_copy outcome,
+                      bool is_stopping, const struct ucx_copy_failure *failure) {
+    struct ucx_worker *worker = xfer->home;
 
-    if (xfer == NULL) {
-        return 0;
-    }
-    is_stopping = __atomic_load_n(&xfer->is_stopping, __ATOMIC_ACQUIRE);
-    outcome = is_stopping ? UCX_COPY_FAILED : copy_some(xfer, false, &failure);
     switch (outcome) {
     case UCX_COPY_MORE:
         copy_push(self, xfer);
-        return 1;
+        return;
     case UCX_COPY_REFUSED:
-        ucx_worker_enter(xfer->worker);
+        ucx_worker_enter(worker);
         give_to_ucx(xfer);
-        ucx_worker_ready(xfer->worker, xfer);
-        ucx_worker_leave(xfer->worker);
+        worker->requests++;
+        ucx_worker_ready(worker, xfer);
+        ucx_worker_leave(worker);
         break;
     case UCX_COPY_GIVEN:
         break;
     case UCX_COPY_DONE:
     case UCX_COPY_FAILED:
-        copy_end(xfer, outcome, is_stopping, &failure);
+        copy_end(xfer, outcome, is_stopping, failure);
         break;
     }
     __atomic_fetch_sub(&self->copies.active, 1, __ATOMIC_RELEASE);
+}
+
+void ucx_copy_ended(struct ucx_xfer *xfer, enum ucx_copy outcome, struct ucx_copy_failure *failure) {
+    struct ucx_instance *self = xfer->self;
+    bool is_stopping = ucx_xfer_is_stopping(xfer);
+
+    if (is_stopping) {
+        outcome = UCX_COPY_FAILED;
+    } else if (outcome == UCX_COPY_DONE) {
+        outcome = copy_notify(xfer, failure);
+    }
+    copy_over(self, xfer, outcome, is_stopping, failure);
+}
+
+unsigned ucx_copy_progress(struct ucx_instance *self) {
+    struct ucx_copy_failure failure;
+    struct ucx_xfer *xfer;
+    bool is_stopping;
+
+    if (ucx_copy_wants_help(self) && ucx_share_turn(self, false)) {
+        return 1;
+    }
+    xfer = copy_pop(self);
+    if (xfer == NULL) {
+        return 0;
+    }
+    is_stopping = __atomic_load_n(&xfer->is_stopping, __ATOMIC_ACQUIRE);
+    copy_over(self, xfer, is_stopping ? UCX_COPY_FAILED : copy_some(xfer, false, &failure), is_stopping,
+              &failure);
     return 1;
 }

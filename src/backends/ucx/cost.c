@@ -159,7 +159,7 @@ static nixl_status_t ucx_own_cost(struct ucx_instance *self, const struct nixl_r
     if (self->ucx->ep_evaluate_perf == NULL) {
         return cannot_tell(self);
     }
-    ucx_worker_enter(xfer->worker);
+    ucx_worker_enter(xfer->home);
     status = ucx_end_connect(xfer->end);
     for (size_t i = 0; i < request->run_count && status == NIXL_SUCCESS; i++) {
         struct ucx_span span = ucx_run_span(&request->runs[i], request->flags);
@@ -173,7 +173,7 @@ static nixl_status_t ucx_own_cost(struct ucx_instance *self, const struct nixl_r
             seconds += attr.estimated_time * (double)span.count;
         }
     }
-    ucx_worker_leave(xfer->worker);
+    ucx_worker_leave(xfer->home);
     if (status == NIXL_SUCCESS) {
         cost->method = NIXL_COST_ANALYTICAL_BACKEND;
         cost->duration_ns = whole_ns(seconds * 1e9);

@@ -193,7 +193,7 @@ static void on_sent(void *request, ucs_status_t status, void *arg) {
     if (message->xfer != NULL) {
         ucx_xfer_notified(message->xfer, status);
     }
-    end->pending--;
+    ucx_end_drop(end);
     ucx_message_give_back(message);
     end->worker->self->ucx->request_free(request);
 }
@@ -229,12 +229,12 @@ nixl_status_t ucx_notif_send(struct ucx_peer *peer, const void *msg, size_t len,
     message->bytes.len = size;
     (void)wire_notif_encode(message->bytes.data, host->agent, name_len, msg, len);
     param.user_data = message;
-    end->pending++;
+    ucx_end_hold(end);
     request = ucx_message_send(message, end->ep, UCX_AM_NOTIF, &param);
     if (UCS_PTR_IS_PTR(request)) {
         return xfer != NULL ? NIXL_IN_PROG : NIXL_SUCCESS;
     }
-    end->pending--;
+    ucx_end_drop(end);
     ucx_message_give_back(message);
     if (UCS_PTR_IS_ERR(request)) {
         return send_refused(peer, UCS_PTR_STATUS(request));

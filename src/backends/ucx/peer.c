@@ -276,7 +276,7 @@ static void on_flushed(void *request, ucs_status_t status, void *arg) {
     if (end->worker->index == 0) {
         __atomic_store_n(&end->peer->is_connecting, false, __ATOMIC_RELAXED);
     }
-    end->pending--;
+    ucx_end_drop(end);
     end->worker->self->ucx->request_free(request);
 }
 
@@ -284,7 +284,7 @@ static void on_closed(void *request, ucs_status_t status, void *arg) {
     struct ucx_end *end = arg;
 
     (void)status;
-    end->pending--;
+    ucx_end_drop(end);
     end->worker->self->ucx->request_free(request);
 }
 
@@ -296,7 +296,7 @@ static bool endpoint_flush(struct ucx_end *end) {
     ucs_status_ptr_t request = end->worker->self->ucx->ep_flush_nbx(end->ep, &param);
 
     if (UCS_PTR_IS_PTR(request)) {
-        end->pending++;
+        ucx_end_hold(end);
         return false;
     }
     return true;
@@ -316,10 +316,10 @@ static void endpoint_close(struct ucx_end *end, bool force) {
     }
     end->ep = NULL;
     /* Counted before the call: a callback of another operation may look at it meanwhile. */
-    end->pending++;
+    ucx_end_hold(end);
     request = end->worker->self->ucx->ep_close_nbx(ep, &param);
     if (!UCS_PTR_IS_PTR(request)) {
-        end->pending--;
+        ucx_end_drop(end);
     }
 }
 

@@ -228,7 +228,7 @@ static void measure(const struct ucx_xfer *xfer, uint32_t *rows, uint64_t *bytes
 
     *rows = 0;
     *bytes = 0;
-    while (place.run < request->run_count && request->runs[place.run].remote_key == key &&
+    while (!ucx_place_is(&place, &xfer->limit) && request->runs[place.run].remote_key == key &&
            *bytes < ASK_BYTES && *rows < ASK_ROWS) {
         *bytes += next_piece(request, &place, ASK_BYTES - *bytes, &local, &remote);
         (*rows)++;
@@ -262,7 +262,7 @@ static void on_question_sent(void *request, ucs_status_t status, void *arg) {
 
     /* A failure is the endpoint's: its error handler ends the operations. */
     (void)status;
-    message->end->pending--;
+    ucx_end_drop(message->end);
     ucx_message_give_back(message);
     self->ucx->request_free(request);
 }
@@ -300,12 +300,12 @@ bool ucx_ask(struct ucx_xfer *xfer, struct ucx_op *op) {
     op->next = *slot;
     *slot = op;
     param.user_data = message;
-    end->pending++;
+    ucx_end_hold(end);
     request = ucx_message_send(message, end->ep, UCX_AM_QUESTION, &param);
     if (UCS_PTR_IS_PTR(request)) {
         return true;
     }
-    end->pending--;
+    ucx_end_drop(end);
     ucx_message_give_back(message);
     if (UCS_PTR_IS_ERR(request) && asked_take(worker, h.cookie) != NULL) {
         ucx_op_finish(op, UCS_PTR_STATUS(request));

@@ -6,6 +6,7 @@
  *   registry lock (copy.c)   the list of instances in this process
  *   worker.lock              every call of UCX that touches the worker, one of its endpoints or their remote keys; the state
  *                            of those endpoints and of requests in flight on the worker. Never two workers' at once
+ *   worker.inbox_lock        requests on their way to the worker
  *   peer.lock                a peer's failure and its words
  *   regions_lock             the table of regions
  *   copies.lock              the list of requests that are copied by ourselves: within this process, and by the kernel to others
@@ -41,6 +42,8 @@
 #define UCX_ASK_SMALL                                                                                        \
     (UINT64_C(8) << 10) /* blocks below this are worth packing even where UCX can put by itself */
 
+#define UCX_WORKERS_MAX 64u /* of either kind: more make no difference on any machine known */
+
 #define UCX_PAD 4096u /* zeros behind bytes that UCX parses without knowing where they end */
 
 enum {
@@ -66,6 +69,8 @@ struct ucx_options {
 
 struct ucx_instance;
 struct ucx_worker;
+struct ucx_xfer;
+struct ucx_share;
 struct ucx_door_file;
 
 /* An instance's doors (doors.c); all zero where it has none. */
@@ -206,6 +211,7 @@ enum ucx_phase {
     UCX_ISSUING,  /* blocks are left to be given to UCX */
     UCX_DRAINING, /* waiting for the operations' own completions */
     UCX_FLUSHING, /* waiting for the flush that proves that they arrived */
+    UCX_HANDED,   /* the data is in place; the first worker is to send the notification */
     UCX_NOTIFYING /* waiting for the notification to leave */
 };
 
@@ -213,14 +219,18 @@ enum ucx_phase {
 struct ucx_xfer {
     struct ucx_instance *self;
     struct nixl_request *request;
-    struct ucx_peer *peer; /* NULL: this agent */
-    struct ucx_end *end;   /* of the peer, where UCX moves the bytes; and its worker */
-    struct ucx_worker *worker;
-    struct ucx_xfer *next; /* in worker.ready or copies */
-    bool is_copy;          /* by ourselves: within this process, or by_cma. Atomic where a cancel may look */
+    struct ucx_peer *peer;     /* NULL: this agent */
+    struct ucx_end *end;       /* of the peer, where UCX moves the bytes */
+    struct ucx_worker *worker; /* whose end that is; atomic: it changes when the first worker is to notify */
+    struct ucx_worker *home;   /* the one it is posted on */
+    struct ucx_xfer *whole;    /* itself; of a part, or of a piece of a copy: the request's */
+    struct ucx_parts *parts;   /* of a list split over workers, else NULL */
+    struct ucx_xfer *next;     /* in worker.ready, worker.inbox or copies */
+    bool is_copy; /* by ourselves: within this process, or by_cma. Atomic where a cancel may look */
     bool by_cma;
     bool is_queued;
-    bool is_stopping; /* cancelled */
+    bool is_stopping; /* atomic: cancelled, or a part has failed. The whole's counts */
+    bool is_handed;   /* atomic: in the first worker's inbox, for its notification */
     bool has_keys;    /* its remote keys are unpacked */
     bool asks;        /* goes by messages (serve.c) */
     uint32_t flags;   /* of UCX's operations */
@@ -228,7 +238,9 @@ struct ucx_xfer {
     uint32_t ops;           /* in flight */
     uint64_t queued;        /* their bytes */
     struct ucx_place place; /* the next byte to issue */
+    struct ucx_place limit; /* where it ends: the list's end, or a part's or piece's */
     uint64_t done;
+    struct ucx_share *share; /* of a copy that several threads share, else NULL */
     /* The first failure in the list's order. */
     ucs_status_t status;
     size_t failed_run;
@@ -239,9 +251,36 @@ struct ucx_xfer_queue {
     struct ucx_xfer *head, *tail;
 };
 
+/* A list that is split: each part is moved, and proved to have arrived, by a worker of its own. */
+struct ucx_parts {
+    uint32_t left; /* atomic: parts under way, and the post */
+    unsigned count;
+    struct ucx_xfer part[];
+};
+
+/* A thread that drives one worker and helps with large copies (threads.c). */
+struct ucx_helper {
+    struct thread thread;
+    int wake_fd;
+    uint32_t is_asleep; /* atomic */
+    uint32_t turns;     /* atomic: grows while it runs */
+    uint32_t seen;      /* by others, and when: whether it is kept from running. Atomic */
+    uint64_t seen_ns;
+};
+
 struct ucx_worker {
     struct ucx_instance *self;
     unsigned index;
+    /* Requests on their way from other threads; `arrived` (atomic) counts them. */
+    struct lock inbox_lock;
+    struct ucx_xfer_queue inbox;
+    uint32_t arrived;
+    /* Not of the first worker: nobody looks at it in vain. `busy` is atomic, and tells of all else. */
+    uint32_t requests; /* being moved */
+    uint32_t pending;  /* of its ends */
+    uint32_t busy;
+    struct ucx_helper helper;
+
     struct lock lock;
     uint32_t wanted; /* threads that wait for the lock: progress makes way */
     ucp_worker_h handle;
@@ -258,10 +297,21 @@ struct ucx_worker {
     struct ucx_message *messages; /* free */
 };
 
+/* Counts a flush or message on its way, and takes one off. */
+static inline void ucx_end_hold(struct ucx_end *end) {
+    end->pending++;
+    end->worker->pending++;
+}
+static inline void ucx_end_drop(struct ucx_end *end) {
+    end->pending--;
+    end->worker->pending--;
+}
+
 struct ucx_copies {
     struct lock lock;
     struct ucx_xfer_queue queue;
-    uint32_t active; /* queued or in somebody's hands */
+    uint32_t active; /* atomic: queued or in somebody's hands */
+    uint32_t shared; /* atomic: queued for several threads */
 };
 
 struct ucx_instance {
@@ -276,7 +326,13 @@ struct ucx_instance {
     bool has_copied;
     /* The first one is the agent's address: what others send comes to it, and every notification leaves by it. */
     struct ucx_worker *workers;
-    unsigned worker_count;
+    unsigned worker_count; /* those of num_workers, then those that have a thread */
+    unsigned shared_count; /* of num_workers: driven by who polls, and by the agent's progress thread */
+    unsigned helper_count; /* with a thread */
+    int event_fd;          /* of the shared ones */
+    bool is_ending;        /* atomic: the threads are to end */
+    uint32_t polls;        /* atomic: of progress; idle workers are looked at from time to time */
+    const void *takers[UCX_WORKERS_MAX]; /* atomic: which thread makes its requests on which worker */
     struct ucx_copies copies;
 
     struct lock regions_lock;
@@ -323,10 +379,40 @@ void ucx_worker_leave(struct ucx_worker *worker);
 /* Lock held, outside UCX's callbacks: lets requests go on that can, handles failed and closing peers. Returns how many
  * it served. */
 unsigned ucx_worker_settle(struct ucx_worker *worker);
+/* One turn of the worker, if nobody else is in it. */
+unsigned ucx_worker_turn(struct ucx_worker *worker);
+/* SUCCESS: its descriptor becomes readable when there is something to do. IN_PROG: there is. */
+nixl_status_t ucx_worker_arm(struct ucx_worker *worker);
+/* Hands a request over to a worker whose lock need not be held; the worker's next turn takes it up. */
+void ucx_worker_send(struct ucx_worker *worker, struct ucx_xfer *xfer);
+/* The worker on which this thread makes its requests. */
+struct ucx_worker *ucx_worker_choose(struct ucx_instance *self);
 void ucx_worker_ready(struct ucx_worker *worker, struct ucx_xfer *xfer);
 void ucx_worker_unready(struct ucx_worker *worker, struct ucx_xfer *xfer);
 unsigned ucx_progress(void *self);
 nixl_status_t ucx_arm(void *self);
+
+/* threads.c */
+nixl_status_t ucx_helpers_start(struct ucx_instance *self);
+void ucx_helpers_stop(struct ucx_instance *self);
+/* There is something for the worker's thread to do. */
+void ucx_helper_wake(struct ucx_worker *worker);
+/* Wakes as many threads for a copy. */
+void ucx_helpers_wake(struct ucx_instance *self, unsigned count);
+/* Whether the worker's thread has not come to run for a while although there is work: then who polls drives the worker. */
+bool ucx_helper_is_kept(struct ucx_worker *worker);
+static inline struct ucx_worker *ucx_xfer_worker(const struct ucx_xfer *xfer) {
+    return __atomic_load_n(&xfer->worker, __ATOMIC_ACQUIRE);
+}
+static inline bool ucx_xfer_is_stopping(const struct ucx_xfer *xfer) {
+    return __atomic_load_n(&xfer->whole->is_stopping, __ATOMIC_RELAXED);
+}
+static inline bool ucx_xfer_is_part(const struct ucx_xfer *xfer) {
+    return xfer->whole != xfer;
+}
+static inline bool ucx_place_is(const struct ucx_place *a, const struct ucx_place *b) {
+    return a->run == b->run && a->block == b->block && a->offset == b->offset;
+}
 static inline struct ucx_worker *ucx_first_worker(const struct ucx_instance *self) {
     return &self->workers[0];
 }
@@ -430,6 +516,26 @@ void ucx_xfer_notified(struct ucx_xfer *xfer, ucs_status_t status);
 /* Worker lock held, outside callbacks: lets a request go on, and completes it when it is through. */
 void ucx_xfer_go_on(struct ucx_xfer *xfer, uint64_t *turn_end);
 
+/* A request goes on in the hands of the first worker: within settling, or by whoever held the last part of it. */
+void ucx_xfer_hand(struct ucx_xfer *xfer);
+/* Worker lock held, outside callbacks: takes up what arrived. */
+void ucx_xfer_take_up(struct ucx_worker *worker, struct ucx_xfer *xfer);
+/* Worker lock held: the endpoint and every remote key of a request or part. */
+nixl_status_t ucx_xfer_make_ready(struct ucx_xfer *xfer);
+/* Tells the agent how a request ended. */
+void ucx_xfer_complete(struct ucx_xfer *xfer);
+bool ucx_xfer_is_good(const struct ucx_xfer *xfer);
+void ucx_xfer_note_failure(struct ucx_xfer *xfer, ucs_status_t status, size_t run, uint64_t block);
+
+/* split.c: lists over several workers */
+/* Splits a request if that helps; without memory or connections it stays whole. */
+void ucx_split_open(struct ucx_xfer *xfer);
+void ucx_split_close(struct ucx_xfer *xfer);
+nixl_status_t ucx_split_post(struct ucx_xfer *xfer);
+void ucx_split_cancel(struct ucx_xfer *xfer, enum nixl_cancel how);
+/* A part has ended; its worker's lock is held. */
+void ucx_split_part_ended(struct ucx_xfer *part);
+
 /* copy.c: agents of one process */
 void ucx_registry_add(struct ucx_instance *self);
 void ucx_registry_remove(struct ucx_instance *self);
@@ -460,6 +566,26 @@ struct ucx_copy_failure {
     int os_error;
     char text[512];
 };
+
+/* Queues a request that goes on in turns. */
+void ucx_copy_queue(struct ucx_xfer *xfer);
+/* copies.lock held: takes a request out of the queue, and puts it at its end. */
+void ucx_copy_unqueue(struct ucx_copies *copies, struct ucx_xfer *xfer);
+void ucx_copy_requeue(struct ucx_copies *copies, struct ucx_xfer *xfer);
+/* Copies up to `bytes` on within this process. */
+enum ucx_copy ucx_copy_here(struct ucx_xfer *xfer, uint64_t bytes, struct ucx_copy_failure *failure);
+/* A queued request's bytes have all been dealt with: its notification, its end, or UCX's turn. */
+void ucx_copy_ended(struct ucx_xfer *xfer, enum ucx_copy outcome, struct ucx_copy_failure *failure);
+
+/* share.c: large copies by several threads */
+void ucx_share_open(struct ucx_xfer *xfer);
+void ucx_share_close(struct ucx_xfer *xfer);
+/* Starts a copy whose `share` is there. */
+nixl_status_t ucx_share_post(struct ucx_xfer *xfer);
+/* Copies a piece of the first request in the queue if that is shared, or of the first that is. */
+bool ucx_share_turn(struct ucx_instance *self, bool only_shared);
+bool ucx_copy_wants_help(struct ucx_instance *self);
+unsigned ucx_copy_help(struct ucx_instance *self);
 
 /* cma.c: other processes of this host, by the kernel */
 /* Makes what our note offers; call once self->id is there. */

@@ -8,10 +8,16 @@
 
 #include "base/clock.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
-#define PROGRESS_ROUNDS 4               /* calls of UCX in one turn */
+#define PROGRESS_ROUNDS 4     /* calls of UCX in one turn */
+#define IDLE_POLLS 256u       /* polls after which an idle worker is looked at */
+#define CLOSE_TURNS_MAX 10000 /* of a worker before it is destroyed, or until so many did nothing */
+#define CLOSE_TURNS_IDLE 100
 #define CLOSE_WAIT_NS (200 * NS_PER_MS) /* for what is still being sent when an instance closes */
 
 nixl_status_t ucx_fail_inherited(const struct ucx_instance *self) {
@@ -33,6 +39,12 @@ void ucx_worker_enter(struct ucx_worker *worker) {
 }
 
 void ucx_worker_leave(struct ucx_worker *worker) {
+    if (worker->index != 0) {
+        bool busy = worker->requests != 0 || worker->closing != NULL || worker->pending != 0 ||
+                    worker->ready.head != NULL || worker->failed != NULL;
+
+        __atomic_store_n(&worker->busy, busy, __ATOMIC_RELAXED);
+    }
     lock_drop(&worker->lock);
     ucx_inside_leave();
 }
@@ -113,11 +125,30 @@ static void settle_closing(struct ucx_worker *worker, bool force) {
     }
 }
 
+static void settle_arrived(struct ucx_worker *worker) {
+    struct ucx_xfer *xfer;
+
+    lock_take(&worker->inbox_lock);
+    xfer = worker->inbox.head;
+    worker->inbox = (struct ucx_xfer_queue){NULL, NULL};
+    __atomic_store_n(&worker->arrived, 0, __ATOMIC_RELAXED);
+    lock_drop(&worker->inbox_lock);
+    while (xfer != NULL) {
+        struct ucx_xfer *next = xfer->next;
+
+        ucx_xfer_take_up(worker, xfer);
+        xfer = next;
+    }
+}
+
 unsigned ucx_worker_settle(struct ucx_worker *worker) {
     uint64_t turn_end = 0;
     unsigned served = 0;
     struct ucx_xfer *last;
 
+    if (__atomic_load_n(&worker->arrived, __ATOMIC_ACQUIRE) != 0) {
+        settle_arrived(worker);
+    }
     settle_failed(worker);
     if (worker->closing != NULL) {
         settle_closing(worker, false);
@@ -139,11 +170,11 @@ unsigned ucx_worker_settle(struct ucx_worker *worker) {
 }
 
 static bool has_work(const struct ucx_worker *worker) {
-    return worker->ready.head != NULL || worker->failed != NULL || worker->is_closing_soon;
+    return worker->ready.head != NULL || worker->failed != NULL || worker->is_closing_soon ||
+           __atomic_load_n(&worker->arrived, __ATOMIC_ACQUIRE) != 0;
 }
 
-/* One turn of a worker whose lock nobody wants. */
-static unsigned worker_turn(struct ucx_worker *worker) {
+unsigned ucx_worker_turn(struct ucx_worker *worker) {
     const struct ucx_instance *self = worker->self;
     unsigned events = 0;
 
@@ -168,6 +199,23 @@ static unsigned worker_turn(struct ucx_worker *worker) {
     return events;
 }
 
+/* The other workers only start things: they have nothing to say unless something is under way, or a peer has failed. */
+static unsigned others_turn(struct ucx_instance *self) {
+    bool is_round = __atomic_fetch_add(&self->polls, 1, __ATOMIC_RELAXED) % IDLE_POLLS == 0;
+    unsigned events = 0;
+
+    for (unsigned i = 1; i < self->worker_count; i++) {
+        struct ucx_worker *worker = &self->workers[i];
+        bool is_busy = __atomic_load_n(&worker->busy, __ATOMIC_RELAXED) != 0 ||
+                       __atomic_load_n(&worker->arrived, __ATOMIC_RELAXED) != 0;
+
+        if (i < self->shared_count ? is_busy || is_round : is_busy && ucx_helper_is_kept(worker)) {
+            events += ucx_worker_turn(worker);
+        }
+    }
+    return events;
+}
+
 unsigned ucx_progress(void *instance) {
     struct ucx_instance *self = instance;
     unsigned events = 0;
@@ -178,10 +226,13 @@ unsigned ucx_progress(void *instance) {
     if (ucx_copy_is_active(self)) {
         events = ucx_copy_progress(self);
     }
-    return events + worker_turn(ucx_first_worker(self));
+    if (self->worker_count > 1) {
+        events += others_turn(self);
+    }
+    return events + ucx_worker_turn(ucx_first_worker(self));
 }
 
-static nixl_status_t worker_arm(struct ucx_worker *worker) {
+nixl_status_t ucx_worker_arm(struct ucx_worker *worker) {
     ucs_status_t status = UCS_ERR_BUSY;
 
     ucx_worker_enter(worker);
@@ -201,7 +252,46 @@ nixl_status_t ucx_arm(void *instance) {
     if (ucx_copy_is_active(self)) {
         return NIXL_IN_PROG;
     }
-    return worker_arm(ucx_first_worker(self));
+    for (unsigned i = 0; i < self->shared_count; i++) {
+        nixl_status_t status = ucx_worker_arm(&self->workers[i]);
+
+        if (status != NIXL_SUCCESS) {
+            return status;
+        }
+    }
+    return NIXL_SUCCESS;
+}
+
+/* ---- between threads ---- */
+
+void ucx_worker_send(struct ucx_worker *worker, struct ucx_xfer *xfer) {
+    xfer->next = NULL;
+    lock_take(&worker->inbox_lock);
+    if (worker->inbox.tail != NULL) {
+        worker->inbox.tail->next = xfer;
+    } else {
+        worker->inbox.head = xfer;
+    }
+    worker->inbox.tail = xfer;
+    __atomic_store_n(&worker->arrived, 1, __ATOMIC_RELEASE);
+    lock_drop(&worker->inbox_lock);
+}
+
+struct ucx_worker *ucx_worker_choose(struct ucx_instance *self) {
+    static __thread char me;
+    const void *id = &me;
+    unsigned count = self->shared_count;
+
+    for (unsigned i = 0; i < count; i++) {
+        const void *taker = __atomic_load_n(&self->takers[i], __ATOMIC_RELAXED);
+
+        if (taker == id ||
+            (taker == NULL && __atomic_compare_exchange_n(&self->takers[i], &taker, id, false,
+                                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED))) {
+            return &self->workers[i];
+        }
+    }
+    return &self->workers[((uintptr_t)id >> 12) % count];
 }
 
 /* ---- open and close ---- */
@@ -256,21 +346,55 @@ static nixl_status_t worker_address(struct ucx_instance *self) {
     return self->address != NULL ? NIXL_SUCCESS : host->fail(host->ctx, NIXL_ERR_BACKEND, "no memory");
 }
 
-nixl_status_t ucx_workers_open(struct ucx_instance *self) {
-    nixl_status_t status;
+/* One descriptor for all that the agent drives. */
+static nixl_status_t join_events(struct ucx_instance *self) {
+    const struct nixl_host *host = self->host;
 
-    self->workers = calloc(1, sizeof *self->workers);
+    if (self->shared_count == 1) {
+        self->event_fd = ucx_first_worker(self)->event_fd;
+        return NIXL_SUCCESS;
+    }
+    self->event_fd = epoll_create1(EPOLL_CLOEXEC);
+    for (unsigned i = 0; i < self->shared_count; i++) {
+        struct epoll_event event = {.events = EPOLLIN};
+
+        if (self->event_fd < 0 ||
+            epoll_ctl(self->event_fd, EPOLL_CTL_ADD, self->workers[i].event_fd, &event) != 0) {
+            return host->fail(host->ctx, NIXL_ERR_BACKEND, "the events of %u workers cannot be joined: %s",
+                              self->shared_count, strerror(errno));
+        }
+    }
+    return NIXL_SUCCESS;
+}
+
+static unsigned at_most(uint64_t wanted, unsigned limit) {
+    return wanted < limit ? (unsigned)wanted : limit;
+}
+
+nixl_status_t ucx_workers_open(struct ucx_instance *self) {
+    nixl_status_t status = NIXL_SUCCESS;
+
+    self->shared_count = at_most(self->options->num_workers, UCX_WORKERS_MAX);
+    /* Who polls works too, and more threads than processors only get into each other's way. */
+    self->helper_count = at_most(at_most(self->options->num_threads, cpu_count() - 1), UCX_WORKERS_MAX);
+    self->workers = calloc(self->shared_count + self->helper_count, sizeof *self->workers);
     if (self->workers == NULL) {
         return self->host->fail(self->host->ctx, NIXL_ERR_BACKEND, "no memory");
     }
-    self->worker_count = 1;
+    self->worker_count = self->shared_count + self->helper_count;
     for (unsigned i = 0; i < self->worker_count; i++) {
         self->workers[i].self = self;
         self->workers[i].index = i;
         self->workers[i].event_fd = -1;
+        self->workers[i].helper.wake_fd = -1;
     }
-    status = worker_open(ucx_first_worker(self));
-    return status == NIXL_SUCCESS ? worker_address(self) : status;
+    for (unsigned i = 0; i < self->worker_count && status == NIXL_SUCCESS; i++) {
+        status = worker_open(&self->workers[i]);
+    }
+    if (status == NIXL_SUCCESS) {
+        status = worker_address(self);
+    }
+    return status == NIXL_SUCCESS ? join_events(self) : status;
 }
 
 /* Ends what is still being sent, and the worker. */
@@ -288,6 +412,10 @@ static void worker_end(struct ucx_worker *worker) {
     for (int i = 0; i < 1000 && worker->closing != NULL; i++) {
         self->ucx->worker_progress(worker->handle);
         settle_closing(worker, true);
+    }
+    /* Endpoints closed by force a moment ago leave work behind for UCX's next turns; 1.22 aborts when it is not done. */
+    for (int i = 0, idle = 0; i < CLOSE_TURNS_MAX && idle < CLOSE_TURNS_IDLE; i++) {
+        idle = self->ucx->worker_progress(worker->handle) == 0 ? idle + 1 : 0;
     }
     ucx_worker_leave(worker);
     self->ucx->worker_destroy(worker->handle);
@@ -313,6 +441,10 @@ static void worker_close(struct ucx_worker *worker) {
 }
 
 void ucx_workers_close(struct ucx_instance *self) {
+    ucx_helpers_stop(self);
+    if (self->shared_count > 1 && self->event_fd >= 0) {
+        (void)close(self->event_fd);
+    }
     for (unsigned i = 0; i < self->worker_count; i++) {
         worker_close(&self->workers[i]);
     }

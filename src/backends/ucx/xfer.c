@@ -8,6 +8,7 @@
 #include "ucx.h"
 
 #include "base/clock.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -38,7 +39,7 @@ static bool ops_grow(struct ucx_worker *worker) {
     return true;
 }
 
-static void note_failure(struct ucx_xfer *xfer, ucs_status_t status, size_t run, uint64_t block) {
+void ucx_xfer_note_failure(struct ucx_xfer *xfer, ucs_status_t status, size_t run, uint64_t block) {
     if (xfer->status == UCS_OK || run < xfer->failed_run ||
         (run == xfer->failed_run && block < xfer->failed_block)) {
         xfer->status = status;
@@ -53,7 +54,7 @@ static void note_done(struct ucx_xfer *xfer, uint64_t bytes) {
 }
 
 static bool is_issued(const struct ucx_xfer *xfer) {
-    return xfer->place.run == xfer->request->run_count;
+    return ucx_place_is(&xfer->place, &xfer->limit);
 }
 
 /* The block where an operation begins; of blocks seen as one, the first that it touches. */
@@ -71,7 +72,7 @@ void ucx_op_finish(struct ucx_op *op, ucs_status_t status) {
     xfer->ops--;
     xfer->queued -= op->bytes;
     if (status != UCS_OK) {
-        note_failure(xfer, status, op->place.run, is_flush ? 0 : block_of(xfer, &op->place));
+        ucx_xfer_note_failure(xfer, status, op->place.run, is_flush ? 0 : block_of(xfer, &op->place));
     } else if (!is_flush) {
         note_done(xfer, op->bytes);
     }
@@ -97,7 +98,7 @@ static struct ucx_op *op_take(struct ucx_xfer *xfer, struct ucx_place place, uin
     struct ucx_op *op;
 
     if (worker->ops == NULL && !ops_grow(worker)) {
-        note_failure(xfer, UCS_ERR_NO_MEMORY, place.run, 0);
+        ucx_xfer_note_failure(xfer, UCS_ERR_NO_MEMORY, place.run, 0);
         return NULL;
     }
     op = worker->ops;
@@ -115,6 +116,7 @@ static struct ucx_op *op_take(struct ucx_xfer *xfer, struct ucx_place place, uin
 enum step {
     STEP_WAIT,
     STEP_TURN_OVER,
+    STEP_HANDED, /* to the first worker: it may be over any moment */
     STEP_ENDED
 };
 
@@ -147,7 +149,7 @@ static bool issue_one(struct ucx_xfer *xfer, const struct nixl_run *run, uint64_
     op->next = xfer->worker->ops;
     xfer->worker->ops = op;
     if (UCS_PTR_IS_ERR(request)) {
-        note_failure(xfer, UCS_PTR_STATUS(request), op->place.run, block_of(xfer, &op->place));
+        ucx_xfer_note_failure(xfer, UCS_PTR_STATUS(request), op->place.run, block_of(xfer, &op->place));
         return false;
     }
     note_done(xfer, len);
@@ -218,7 +220,7 @@ static enum step issue(struct ucx_xfer *xfer, uint64_t *turn_end) {
     if (xfer->flags != 0 && turn_is_over(turn_end)) {
         return STEP_TURN_OVER;
     }
-    while (!is_issued(xfer) && !xfer->is_stopping && xfer->status == UCS_OK &&
+    while (!is_issued(xfer) && !ucx_xfer_is_stopping(xfer) && xfer->status == UCS_OK &&
            ucx_peer_is(xfer->peer) == UCX_PEER_OPEN) {
         uint64_t issued = 0;
 
@@ -242,7 +244,7 @@ static enum step issue(struct ucx_xfer *xfer, uint64_t *turn_end) {
 }
 
 /* Whether everything was issued and has succeeded so far. */
-static bool is_good(const struct ucx_xfer *xfer) {
+bool ucx_xfer_is_good(const struct ucx_xfer *xfer) {
     return xfer->status == UCS_OK && is_issued(xfer) && ucx_peer_is(xfer->peer) == UCX_PEER_OPEN;
 }
 
@@ -266,7 +268,7 @@ static void start_flush(struct ucx_xfer *xfer) {
     op->next = xfer->worker->ops;
     xfer->worker->ops = op;
     if (UCS_PTR_IS_ERR(request)) {
-        note_failure(xfer, UCS_PTR_STATUS(request), NIXL_NO_INDEX, 0);
+        ucx_xfer_note_failure(xfer, UCS_PTR_STATUS(request), NIXL_NO_INDEX, 0);
     }
 }
 
@@ -276,21 +278,21 @@ static void start_notif(struct ucx_xfer *xfer) {
     nixl_status_t status;
 
     xfer->phase = UCX_NOTIFYING;
-    if (!request->has_notif) {
-        return;
+    status = ucx_end_connect(&xfer->peer->ends[0]);
+    if (status == NIXL_SUCCESS) {
+        status = ucx_notif_send(xfer->peer, request->notif, request->notif_len, xfer);
     }
-    status = ucx_notif_send(xfer->peer, request->notif, request->notif_len, xfer);
     if (status == NIXL_IN_PROG) {
         xfer->ops++;
     } else if (status != NIXL_SUCCESS) {
-        note_failure(xfer, UCS_ERR_UNREACHABLE, NIXL_NO_INDEX, 0);
+        ucx_xfer_note_failure(xfer, UCS_ERR_UNREACHABLE, NIXL_NO_INDEX, 0);
     }
 }
 
 void ucx_xfer_notified(struct ucx_xfer *xfer, ucs_status_t status) {
     xfer->ops--;
     if (status != UCS_OK) {
-        note_failure(xfer, status, NIXL_NO_INDEX, 0);
+        ucx_xfer_note_failure(xfer, status, NIXL_NO_INDEX, 0);
     }
     ucx_worker_ready(xfer->worker, xfer);
 }
@@ -308,13 +310,46 @@ static enum step go_on(struct ucx_xfer *xfer, uint64_t *turn_end) {
         return STEP_WAIT;
     }
     /* A get that has completed has its bytes here, an answer proves its question; puts are proved by a flush. */
-    if (xfer->phase == UCX_DRAINING && is_good(xfer) && xfer->request->op == NIXL_WRITE && !xfer->asks) {
+    if (xfer->phase == UCX_DRAINING && ucx_xfer_is_good(xfer) && xfer->request->op == NIXL_WRITE &&
+        !xfer->asks) {
         start_flush(xfer);
     }
-    if (xfer->ops == 0 && xfer->phase != UCX_NOTIFYING && is_good(xfer)) {
-        start_notif(xfer);
+    if (xfer->ops != 0) {
+        return STEP_WAIT;
     }
+    if (xfer->phase == UCX_NOTIFYING || !xfer->request->has_notif || ucx_xfer_is_part(xfer) ||
+        !ucx_xfer_is_good(xfer)) {
+        return STEP_ENDED;
+    }
+    if (xfer->worker->index != 0) {
+        xfer->worker->requests--;
+        xfer->phase = UCX_IDLE;
+        ucx_worker_unready(xfer->worker, xfer);
+        ucx_xfer_hand(xfer);
+        return STEP_HANDED;
+    }
+    start_notif(xfer);
     return xfer->ops == 0 ? STEP_ENDED : STEP_WAIT;
+}
+
+void ucx_xfer_hand(struct ucx_xfer *xfer) {
+    struct ucx_instance *self = xfer->self;
+
+    __atomic_store_n(&xfer->is_handed, true, __ATOMIC_RELEASE);
+    ucx_worker_send(ucx_first_worker(self), xfer);
+    self->host->wake(self->host->ctx);
+}
+
+void ucx_xfer_take_up(struct ucx_worker *worker, struct ucx_xfer *xfer) {
+    worker->requests++;
+    if (ucx_xfer_is_part(xfer)) {
+        xfer->phase = UCX_ISSUING;
+    } else {
+        xfer->phase = UCX_HANDED;
+        __atomic_store_n(&xfer->worker, worker, __ATOMIC_RELEASE);
+        __atomic_store_n(&xfer->is_handed, false, __ATOMIC_RELEASE);
+    }
+    ucx_worker_ready(worker, xfer);
 }
 
 /* ---- ending ---- */
@@ -324,7 +359,7 @@ static nixl_status_t verdict(const struct ucx_xfer *xfer, struct nixl_failure *f
                              size_t size) {
     const struct ucx_peer *peer = xfer->peer;
 
-    if (is_good(xfer)) {
+    if (ucx_xfer_is_good(xfer)) {
         return NIXL_SUCCESS;
     }
     failure->bytes_done = xfer->done;
@@ -362,9 +397,19 @@ static nixl_status_t end(struct ucx_xfer *xfer, struct nixl_failure *failure, ch
     nixl_status_t status = verdict(xfer, failure, text, size);
 
     xfer->phase = UCX_IDLE;
+    xfer->worker->requests--;
     /* The agent may free or repost it from now on. */
     ucx_worker_unready(xfer->worker, xfer);
     return status;
+}
+
+void ucx_xfer_complete(struct ucx_xfer *xfer) {
+    const struct nixl_host *host = xfer->self->host;
+    struct nixl_failure failure = NIXL_FAILURE_INIT;
+    char text[256];
+    nixl_status_t status = verdict(xfer, &failure, text, sizeof text);
+
+    host->complete(host->ctx, xfer->request, status == NIXL_SUCCESS ? NULL : &failure);
 }
 
 void ucx_xfer_go_on(struct ucx_xfer *xfer, uint64_t *turn_end) {
@@ -375,12 +420,20 @@ void ucx_xfer_go_on(struct ucx_xfer *xfer, uint64_t *turn_end) {
 
     switch (go_on(xfer, turn_end)) {
     case STEP_WAIT:
+    case STEP_HANDED:
         return;
     case STEP_TURN_OVER:
         ucx_worker_ready(xfer->worker, xfer);
         return;
     case STEP_ENDED:
         break;
+    }
+    if (ucx_xfer_is_part(xfer)) {
+        xfer->phase = UCX_IDLE;
+        xfer->worker->requests--;
+        ucx_worker_unready(xfer->worker, xfer);
+        ucx_split_part_ended(xfer);
+        return;
     }
     status = end(xfer, &failure, text, sizeof text);
     host->complete(host->ctx, xfer->request, status == NIXL_SUCCESS ? NULL : &failure);
@@ -404,8 +457,7 @@ static bool should_ask(const struct ucx_xfer *xfer) {
            (request->block_count > 1 && request->total_bytes / request->block_count < UCX_ASK_SMALL);
 }
 
-/* Worker lock held: the endpoint and every remote key. */
-static nixl_status_t make_ready(struct ucx_xfer *xfer) {
+nixl_status_t ucx_xfer_make_ready(struct ucx_xfer *xfer) {
     const struct nixl_request *request = xfer->request;
     nixl_status_t status = ucx_end_connect(xfer->end);
 
@@ -423,6 +475,30 @@ static nixl_status_t make_ready(struct ucx_xfer *xfer) {
     return status;
 }
 
+/* That of this thread, or the one that the program asks for, in the reference's words. */
+static nixl_status_t choose_worker(struct ucx_xfer *xfer) {
+    static const char wanted[] = "worker_id=";
+    const struct nixl_request *request = xfer->request;
+    const struct ucx_instance *self = xfer->self;
+    struct text number = {request->custom, request->custom_len};
+    uint64_t id = 0;
+
+    xfer->home = self->shared_count > 1 ? ucx_worker_choose(xfer->self) : ucx_first_worker(self);
+    if (number.len >= sizeof wanted && memcmp(number.at, wanted, sizeof wanted - 1) == 0) {
+        number.at += sizeof wanted - 1;
+        number.len -= sizeof wanted - 1;
+        if (text_parse_uint(number, &id) != TEXT_OK || id >= self->shared_count) {
+            return self->host->fail(self->host->ctx, NIXL_ERR_INVALID_PARAM,
+                                    "worker_id=%.*s: this agent's workers are 0 to %u (num_workers)",
+                                    (int)(number.len < 32 ? number.len : 32), number.at,
+                                    self->shared_count - 1);
+        }
+        xfer->home = &self->workers[id];
+    }
+    xfer->worker = xfer->home;
+    return NIXL_SUCCESS;
+}
+
 nixl_status_t ucx_request_open(void *instance, struct nixl_request *request) {
     struct ucx_instance *self = instance;
     struct ucx_xfer *xfer = request->state;
@@ -431,13 +507,15 @@ nixl_status_t ucx_request_open(void *instance, struct nixl_request *request) {
     if (ucx_is_inherited(self)) {
         return ucx_fail_inherited(self);
     }
-    *xfer = (struct ucx_xfer){.self = self, .request = request, .peer = request->peer};
+    *xfer = (struct ucx_xfer){.self = self, .request = request, .peer = request->peer, .whole = xfer};
+    xfer->limit = (struct ucx_place){.run = request->run_count};
     xfer->is_copy = xfer->peer == NULL || xfer->peer->is_local;
     if (xfer->is_copy) {
         if (is_device(request->local_mem) || is_device(request->remote_mem)) {
             return self->host->fail(self->host->ctx, NIXL_ERR_NOT_SUPPORTED,
                                     "GPU memory cannot be copied within a process by this backend");
         }
+        ucx_share_open(xfer);
         return NIXL_SUCCESS;
     }
     xfer->by_cma =
@@ -447,18 +525,26 @@ nixl_status_t ucx_request_open(void *instance, struct nixl_request *request) {
     if (request->block_count > 1 || request->total_bytes > UCX_OP_MIN) {
         xfer->flags = UCP_OP_ATTR_FLAG_MULTI_SEND;
     }
-    xfer->worker = ucx_first_worker(self);
-    xfer->end = &xfer->peer->ends[xfer->worker->index];
+    status = choose_worker(xfer);
+    if (status != NIXL_SUCCESS) {
+        return status;
+    }
+    xfer->end = &xfer->peer->ends[xfer->home->index];
     ucx_worker_enter(xfer->worker);
     /* A peer that failed is the post's to tell. */
     if (ucx_peer_is(xfer->peer) != UCX_PEER_FAILED) {
-        status = make_ready(xfer);
+        status = ucx_xfer_make_ready(xfer);
     }
     if (status == NIXL_ERR_REMOTE_DISCONNECT) {
         status = NIXL_SUCCESS;
     }
     (void)ucx_worker_settle(xfer->worker);
     ucx_worker_leave(xfer->worker);
+    if (xfer->by_cma) {
+        ucx_share_open(xfer);
+    } else if (status == NIXL_SUCCESS && xfer->has_keys) {
+        ucx_split_open(xfer);
+    }
     if (self->host->progress_thread) {
         self->host->wake(self->host->ctx);
     }
@@ -466,12 +552,16 @@ nixl_status_t ucx_request_open(void *instance, struct nixl_request *request) {
 }
 
 void ucx_request_close(void *instance, struct nixl_request *request) {
+    struct ucx_xfer *xfer = request->state;
+
     (void)instance;
-    (void)request;
+    ucx_share_close(xfer);
+    ucx_split_close(xfer);
 }
 
 static void restart(struct ucx_xfer *xfer) {
     xfer->is_stopping = false;
+    xfer->worker = xfer->home;
     /* The last run may have ended as UCX's. */
     xfer->is_copy = xfer->by_cma || xfer->peer == NULL || xfer->peer->is_local;
     xfer->phase = xfer->is_copy ? UCX_IDLE : UCX_ISSUING;
@@ -513,10 +603,16 @@ nixl_status_t ucx_post(void *instance, struct nixl_request *request) {
             return status;
         }
     }
-    worker = xfer->worker;
+    if (xfer->parts != NULL) {
+        xfer->phase = UCX_IDLE;
+        return ucx_split_post(xfer);
+    }
+    worker = xfer->home;
     ucx_worker_enter(worker);
-    status = make_ready(xfer);
+    worker->requests++;
+    status = ucx_xfer_make_ready(xfer);
     if (status != NIXL_SUCCESS) {
+        worker->requests--;
         xfer->phase = UCX_IDLE;
         ucx_worker_leave(worker);
         return status;
@@ -530,6 +626,7 @@ nixl_status_t ucx_post(void *instance, struct nixl_request *request) {
         ucx_worker_ready(worker, xfer);
         break;
     case STEP_WAIT:
+    case STEP_HANDED:
         break;
     }
     ucx_worker_leave(worker);
@@ -539,12 +636,23 @@ nixl_status_t ucx_post(void *instance, struct nixl_request *request) {
     return NIXL_IN_PROG;
 }
 
+/* The lock of the worker in whose hands a request is. */
+static struct ucx_worker *enter_worker(const struct ucx_xfer *xfer) {
+    for (;;) {
+        struct ucx_worker *worker = ucx_xfer_worker(xfer);
+
+        ucx_worker_enter(worker);
+        if (worker == ucx_xfer_worker(xfer)) {
+            return worker;
+        }
+        ucx_worker_leave(worker);
+    }
+}
+
 void ucx_cancel(void *instance, struct nixl_request *request, enum nixl_cancel how) {
     struct ucx_instance *self = instance;
     struct ucx_xfer *xfer = request->state;
     struct ucx_worker *worker;
-    struct ucx_peer *peer;
-    bool is_running;
 
     if (ucx_is_inherited(self)) {
         return;
@@ -554,17 +662,18 @@ void ucx_cancel(void *instance, struct nixl_request *request, enum nixl_cancel h
     if (__atomic_load_n(&xfer->is_copy, __ATOMIC_SEQ_CST)) {
         return;
     }
-    peer = xfer->peer;
-    worker = xfer->worker;
-    ucx_worker_enter(worker);
-    is_running = xfer->phase != UCX_IDLE;
-    if (is_running && how == NIXL_CANCEL_FORCE) {
-        ucx_worker_leave(worker);
-        ucx_peer_tear_down(peer, "a transfer to it was ended by force (a deadline, or the peer was removed)");
-        ucx_worker_enter(worker);
-        is_running = xfer->phase != UCX_IDLE;
+    if (xfer->parts != NULL) {
+        ucx_split_cancel(xfer, how);
     }
-    if (is_running) {
+    worker = enter_worker(xfer);
+    if (how == NIXL_CANCEL_FORCE &&
+        (xfer->phase != UCX_IDLE || __atomic_load_n(&xfer->is_handed, __ATOMIC_ACQUIRE))) {
+        ucx_worker_leave(worker);
+        ucx_peer_tear_down(xfer->peer,
+                           "a transfer to it was ended by force (a deadline, or the peer was removed)");
+        worker = enter_worker(xfer);
+    }
+    if (xfer->phase != UCX_IDLE) {
         /* Answers that come later find nobody: nothing touches local memory any more. */
         ucx_ask_forget(xfer->end, xfer, UCS_ERR_CANCELED);
         ucx_worker_ready(worker, xfer);

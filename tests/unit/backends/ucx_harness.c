@@ -89,6 +89,7 @@ static void host_notified(void *ctx, const char *sender, size_t sender_len, cons
     memcpy(n->msg, msg, len);
     ((char *)n->msg)[len] = '\0';
     n->len = len;
+    h->notif_crc = crc32c(h->notif_crc, msg, len);
     __atomic_fetch_add(&h->notif_count, 1, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&h->lock);
 }
@@ -171,6 +172,8 @@ const struct nixl_backend_ops *harness_plugin(void) {
 }
 
 static const char *param_of(const char *const *params, const struct nixl_option *option) {
+    const char *more = getenv("HARNESS_PARAMS");
+
     for (size_t i = 0; params != NULL && params[i] != NULL; i += 2) {
         if (strcmp(params[i], option->name) == 0 ||
             (option->alias != NULL && strcmp(params[i], option->alias) == 0)) {
@@ -179,6 +182,22 @@ static const char *param_of(const char *const *params, const struct nixl_option 
     }
     if (option->env != NULL && getenv(option->env) != NULL) {
         return getenv(option->env);
+    }
+    if (more != NULL) {
+        static __thread char value[16][32];
+        static __thread unsigned next;
+        struct text rest = text_of(more), word;
+
+        while (text_split(&rest, ' ', &word)) {
+            size_t len = strlen(option->name);
+
+            if (word.len > len && memcmp(word.at, option->name, len) == 0 && word.at[len] == '=') {
+                char *at = value[next++ % 16];
+
+                (void)snprintf(at, sizeof value[0], "%.*s", (int)(word.len - len - 1), word.at + len + 1);
+                return at;
+            }
+        }
     }
     return option->default_value;
 }
@@ -283,12 +302,20 @@ void harness_unregister(struct harness *h, struct harness_memory *m) {
 
 nixl_status_t harness_request_open(struct harness *h, struct harness_request *r, nixl_xfer_op_t op,
                                    void *peer, const struct nixl_run *runs, size_t count, const char *notif) {
+    return harness_request_open_custom(h, r, op, peer, runs, count, notif, NULL);
+}
+
+nixl_status_t harness_request_open_custom(struct harness *h, struct harness_request *r, nixl_xfer_op_t op,
+                                          void *peer, const struct nixl_run *runs, size_t count,
+                                          const char *notif, const char *custom) {
     memset(r, 0, sizeof *r);
     r->request.size = sizeof r->request;
     r->request.op = op;
     r->request.peer = peer;
     r->request.runs = runs;
     r->request.run_count = count;
+    r->request.custom = custom;
+    r->request.custom_len = custom != NULL ? strlen(custom) : 0;
     for (size_t i = 0; i < count; i++) {
         r->request.block_count += runs[i].count;
         r->request.total_bytes += runs[i].count * runs[i].len;
@@ -466,17 +493,13 @@ static void side_notify(struct side *side, const struct command *c) {
 static void side_received(struct side *side, const struct command *c) {
     uint64_t end = clock_now_ns() + c->b * NS_PER_MS;
     size_t count = 0;
-    uint32_t crc = 0;
 
     while (side->h->notif_count < c->a && clock_now_ns() < end) {
         (void)side->h->ops->progress(side->h->self);
     }
     count = side->h->notif_count;
-    for (size_t i = 0; i < count && i < HARNESS_NOTIFS; i++) {
-        crc = crc32c(crc, side->h->notifs[i].msg, side->h->notifs[i].len);
-    }
     put(side->fd, &count, sizeof count);
-    put(side->fd, &crc, sizeof crc);
+    put(side->fd, &side->h->notif_crc, sizeof side->h->notif_crc);
 }
 
 static void side_load(struct side *side) {

@@ -37,6 +37,7 @@ struct harness {
     char debug[4096]; /* lines below */
     struct harness_notif notifs[HARNESS_NOTIFS];
     size_t notif_count, notif_taken;
+    uint32_t notif_crc; /* CRC-32C over all of them in order */
     unsigned wakes;
     /* A progress thread that sleeps on the plugin's descriptor and on this one, which wake() writes. */
     pthread_t thread;
@@ -71,7 +72,8 @@ const struct nixl_backend_ops *harness_plugin(void);
 
 /* Fills in the host alone. */
 void harness_init(struct harness *h, const char *name, bool progress_thread);
-/* Opens an instance: `params` is "name", "value", ..., NULL (or NULL). Fails with h->error set. */
+/* Opens an instance: `params` is "name", "value", ..., NULL (or NULL). Fails with h->error set. What `params` leaves out,
+ * HARNESS_PARAMS in the environment may say: "num_workers=4 num_threads=2". */
 nixl_status_t harness_open(struct harness *h, const char *name, const char *const *params,
                            bool progress_thread);
 void harness_close(struct harness *h);
@@ -83,6 +85,10 @@ void harness_unregister(struct harness *h, struct harness_memory *m);
 /* Makes a request of `count` runs; `notif` may be NULL. */
 nixl_status_t harness_request_open(struct harness *h, struct harness_request *r, nixl_xfer_op_t op,
                                    void *peer, const struct nixl_run *runs, size_t count, const char *notif);
+/* With the program's words for the backend (`custom`, which has to live on). */
+nixl_status_t harness_request_open_custom(struct harness *h, struct harness_request *r, nixl_xfer_op_t op,
+                                          void *peer, const struct nixl_run *runs, size_t count,
+                                          const char *notif, const char *custom);
 void harness_request_close(struct harness *h, struct harness_request *r);
 /* Posts and makes progress until it ended; IN_PROG when that takes longer than timeout_ms. */
 nixl_status_t harness_post(struct harness *h, struct harness_request *r);

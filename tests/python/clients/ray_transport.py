@@ -6,6 +6,7 @@ Ray itself calls nixl (ray.experimental.rdt.NixlTensorTransport); this only uses
 import os
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # else it writes a token into the home folder
 
 import ray
 import torch

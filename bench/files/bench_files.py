@@ -132,7 +132,7 @@ def machine(folder):
             if line.startswith("model name"):
                 processor = line.split(":", 1)[1].strip()
                 break
-    system = run(["stat", "-f", "-c", "%T", folder]).strip()
+    system = run(["findmnt", "-n", "-o", "FSTYPE", "-T", folder]).strip()
     return {"processor": processor, "processors": os.cpu_count(), "kernel": platform.release(),
             "file_system": system, "fio": run(["fio", "--version"]).strip()}
 

@@ -8,13 +8,14 @@ import subprocess
 import time
 
 from bench_support import BENCH, Etcd, bench, environment, etcd_keys, free_port, main, refused, wait_until
+from exchange_namespaces import SIDES, Cable
 
 FLAGS = ["--start_block_size=4K", "--max_block_size=16K", "--num_iter=64", "--warmup_iter=16", "--progress=off", "--output=json"]
 LEASE_S = 5  # of a process that has not met the others yet
 
 
-def start(endpoint, *flags):
-    return subprocess.Popen([BENCH, f"--etcd_endpoints={endpoint}", *FLAGS, *flags], stdout=subprocess.PIPE,
+def start(endpoint, *flags, within=()):
+    return subprocess.Popen([*within, BENCH, f"--etcd_endpoints={endpoint}", *FLAGS, *flags], stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, text=True, env=environment())
 
 
@@ -69,6 +70,16 @@ def more_than_two_processes_and_the_other_schemes_meet_too():
         doc = run_of(endpoint, 3, "--scheme=manytoone", "--num_initiator_dev=2", "--check_consistency")
         assert doc["processes"] == 3 and all(r["checked"] for r in doc["results"])
         assert not etcd_keys(endpoint, "xferbench/")
+
+
+def two_machines_meet_by_the_etcd_of_one_of_them():
+    with Cable() as cable:
+        left, right = (("ip", "netns", "exec", cable.names[side]) for side in "lr")
+        with Etcd(SIDES["l"][0], left) as endpoint:
+            ends = finish([start(endpoint, "--check_consistency", within=side) for side in (left, right)])
+            assert all(rc == 0 for rc, _, _ in ends), ends
+            doc = json.loads(ends[0][1] or ends[1][1])
+            assert all(r["checked"] for r in doc["results"]), doc
 
 
 def a_process_killed_while_it_waits_does_not_hold_up_the_next_run():
@@ -142,6 +153,7 @@ main([
     two_processes_meet_and_every_byte_is_right,
     the_same_name_serves_again_at_once_and_two_names_side_by_side,
     more_than_two_processes_and_the_other_schemes_meet_too,
+    two_machines_meet_by_the_etcd_of_one_of_them,
     a_process_killed_while_it_waits_does_not_hold_up_the_next_run,
     what_a_crashed_reference_run_left_is_no_obstacle,
     a_process_killed_in_the_middle_ends_the_others_in_words_and_frees_the_name,

@@ -95,21 +95,26 @@ def free_port():
 
 
 class Etcd:
+    """An etcd of the test's own. `within`: the command that runs others where it is to live, a network namespace."""
+
+    def __init__(self, address="127.0.0.1", within=()):
+        self.address = address
+        self.within = within
+
+    def answers(self, client):
+        code = f"import socket; socket.create_connection(('{self.address}', {client.rpartition(':')[2]})).close()"
+        return subprocess.run([*self.within, sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
     def __enter__(self):
         if not shutil.which("etcd"):
             raise Skip("etcd is not there (Debian: etcd-server)")
         self.folder = tempfile.mkdtemp(prefix="nixl-etcd-")
-        client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+        client, peer = (f"http://{self.address}:{free_port()}" for _ in range(2))
         self.process = subprocess.Popen(
-            ["etcd", "--data-dir", self.folder + "/data", "--listen-client-urls", client, "--advertise-client-urls", client,
-             "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", "default=" + peer],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for _ in range(200):
-            try:
-                socket.create_connection(("127.0.0.1", int(client.rpartition(":")[2]))).close()
-                break
-            except OSError:
-                time.sleep(0.05)
+            [*self.within, "etcd", "--data-dir", self.folder + "/data", "--listen-client-urls", client,
+             "--advertise-client-urls", client, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+             "--initial-cluster", "default=" + peer], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_until(lambda: self.answers(client), 20, "etcd")
         return client
 
     def __exit__(self, *_):

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 
-from bench_support import Skip, environment, main
+from bench_support import Skip, environment, main, wait_until
 
 BUILD = os.environ["NIXL_TEST_BUILD"]
 PACKAGE = os.path.join(BUILD, "bindings", "python")
@@ -61,6 +61,9 @@ class Cable:
             self.ip(side, "addr", "add", six + "/64", "dev", "cable", "nodad")
             self.ip(side, "link", "set", "lo", "up")
             self.ip(side, "link", "set", "cable", "up")
+        # The kernel tells of a carrier up to a second late, and until then the interface is down for those who ask.
+        wait_until(lambda: all(" state UP " in sh("ip", "-n", name, "link", "show", "cable").stdout
+                               for name in self.names.values()), 10, "the cable's carrier")
         return self
 
     def ip(self, side, *args):

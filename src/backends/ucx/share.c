@@ -6,14 +6,17 @@
  */
 #include "ucx.h"
 
+#include "base/clock.h"
+
 #include <stdlib.h>
 
 #define PIECE_BYTES (UINT64_C(1) << 20)
 #define PIECE_BLOCKS 512u
 #define POST_BYTES (UINT64_C(256) << 10) /* of the piece that is copied within the post */
 #define POST_BLOCKS 64u
-/* A copy that takes less is over before a thread has woken up for long enough. */
-#define SHARE_NS UINT64_C(400000)
+/* A copy that takes less is over before a thread has woken up for long enough, and a thread that is kept from running in
+ * the middle of a piece would make it longer. */
+#define SHARE_NS NS_PER_MS
 
 /* What the crew of a copy knows. The lock of the copies guards it. */
 struct ucx_share {

@@ -21,6 +21,7 @@
 
 static uint64_t total[SAMPLES], posted[SAMPLES];
 static uint64_t row_ns = 60000000; /* time for a row */
+static const char *only_row;       /* NULL: all */
 
 static int compare(const void *a, const void *b) {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -60,12 +61,18 @@ static const char *size_text(uint64_t size, char text[16]) {
 }
 
 static void measure(struct side *side, bool is_write, uint64_t block, size_t count) {
-    uint64_t stride = block < 512 ? 512 : block, end, start = now_ns();
-    struct xfer *xfer = xfer_of(side, is_write, block, count, count == 1 ? block : stride, false);
+    uint64_t stride = block < 512 ? 512 : block, end, start;
     struct first first = {0};
+    struct xfer *xfer;
     unsigned n = 0;
     char row[64], text[16];
 
+    (void)snprintf(row, sizeof row, "%s %zu x %s", is_write ? "write" : "read", count,
+                   size_text(block, text));
+    if (only_row != NULL && strcmp(row, only_row) != 0) {
+        return;
+    }
+    xfer = xfer_of(side, is_write, block, count, count == 1 ? block : stride, false);
     start = now_ns();
     xfer_run(side, xfer, &first.post_ns);
     first.ns = now_ns() - start;
@@ -77,8 +84,6 @@ static void measure(struct side *side, bool is_write, uint64_t block, size_t cou
         total[n++] = now_ns() - start;
     }
     agent_xfer_free(side->agent, xfer);
-    (void)snprintf(row, sizeof row, "%s %zu x %s", is_write ? "write" : "read", count,
-                   size_text(block, text));
     row_print(row, block * count, n, first);
 }
 
@@ -188,11 +193,12 @@ static void header_print(struct side *side) {
 
 static void usage(void) {
     (void)fprintf(stderr,
-                  "usage: bench-net [--thread] [--only=LETTERS] [--ms=N]\n"
+                  "usage: bench-net [--thread] [--only=LETTERS] [--row=ROW] [--ms=N]\n"
                   "  --thread   both agents have a progress thread\n"
                   "  --only     b single blocks, s lists of 16 and 128, l lists of 10,000 and 100,000,\n"
                   "             n notifications, i notifications after a second of idling; bsln\n"
                   "             g large copies, which are not in the default\n"
+                  "  --row      of the blocks and lists this one, named as it is printed\n"
                   "  --ms       time for a row, 60\n"
                   "BENCH_NET_PARAMS in the environment: parameters of both backends, \"num_threads=2 "
                   "num_workers=4\"\n");
@@ -211,6 +217,8 @@ int main(int argc, char **argv) {
             side.has_thread = true;
         } else if (strncmp(argv[i], "--only=", 7) == 0) {
             only = argv[i] + 7;
+        } else if (strncmp(argv[i], "--row=", 6) == 0) {
+            only_row = argv[i] + 6;
         } else if (strncmp(argv[i], "--ms=", 5) == 0) {
             row_ns = strtoull(argv[i] + 5, NULL, 10) * 1000000u;
         } else {

@@ -30,6 +30,7 @@
 #define UCX_TURN_NS UINT64_C(60000)          /* time for issuing, in a post or in one turn of progress */
 #define UCX_OP_MIN (UINT64_C(64) << 10)
 #define UCX_OP_START (UINT64_C(256) << 10)
+#define UCX_OP_TURN (UINT64_C(512) << 10) /* outside of posts operations need not be smaller */
 
 /* Active messages. 0 is the reference's too; the others are between agents whose notes offer them (serve.c). */
 #define UCX_AM_NOTIF 0u
@@ -135,6 +136,7 @@ struct ucx_end {
     bool is_queued;  /* in worker.failed */
     bool is_closing; /* the agent has let go of the peer */
     bool is_warm;
+    bool has_asked;      /* a first question is on its way or was answered */
     bool is_emulated;    /* UCX plays remote access over messages: reads, and with old versions writes */
     bool has_lanes;      /* is_emulated is known */
     uint32_t pending;    /* flushes and messages whose callback holds this struct */
@@ -499,7 +501,10 @@ nixl_status_t ucx_notif_handler(struct ucx_worker *worker, unsigned id, ucp_am_r
 /* serve.c: reads and writes by messages. Worker lock held. */
 nixl_status_t ucx_serve_listen(struct ucx_worker *worker);
 /* Asks for the next piece of a request; `op` is counted already. False: it has failed at once and is finished. */
-bool ucx_ask(struct ucx_xfer *xfer, struct ucx_op *op);
+bool ucx_ask(struct ucx_xfer *xfer, struct ucx_op *op, bool in_post);
+/* Asks for nothing, once: UCX sets up what a message with an answer needs, which takes a millisecond or two over tcp, when a
+ * request is made and not in its first post. */
+void ucx_ask_warm(struct ucx_end *end);
 /* Ends what an end, or one request on it, still waits for. */
 void ucx_ask_forget(struct ucx_end *end, const struct ucx_xfer *xfer, ucs_status_t status);
 

@@ -176,19 +176,20 @@ static void adapt_op_max(struct ucx_end *end, uint64_t len, uint64_t took_ns) {
 }
 
 /* Issues the next operation of the current run and moves on. */
-static bool issue_next(struct ucx_xfer *xfer, ucp_request_param_t *param, uint64_t *issued) {
+static bool issue_next(struct ucx_xfer *xfer, bool in_post, ucp_request_param_t *param, uint64_t *issued) {
     const struct nixl_run *run = &xfer->request->runs[xfer->place.run];
     struct ucx_span span = ucx_run_span(run, xfer->request->flags);
     struct ucx_end *end = xfer->end;
     uint64_t left = span.len - xfer->place.offset;
-    uint64_t len = left < end->op_max ? left : end->op_max;
+    uint64_t max = in_post || end->op_max > UCX_OP_TURN ? end->op_max : UCX_OP_TURN;
+    uint64_t len = left < max ? left : max;
     bool is_large = len >= UCX_OP_MIN;
     uint64_t start = is_large ? clock_now_ns() : 0;
 
     if (!issue_one(xfer, run, len, param)) {
         return false;
     }
-    if (is_large) {
+    if (is_large && len <= end->op_max) {
         adapt_op_max(end, len, clock_now_ns() - start);
     }
     *issued = len;
@@ -204,14 +205,14 @@ static bool issue_next(struct ucx_xfer *xfer, ucp_request_param_t *param, uint64
 }
 
 /* One question, which moves the place on by itself. */
-static bool ask_next(struct ucx_xfer *xfer, uint64_t *issued) {
+static bool ask_next(struct ucx_xfer *xfer, bool in_post, uint64_t *issued) {
     struct ucx_op *op = op_take(xfer, xfer->place, 0);
 
     *issued = UCX_OP_MIN;
-    return op != NULL && ucx_ask(xfer, op);
+    return op != NULL && ucx_ask(xfer, op, in_post);
 }
 
-static enum step issue(struct ucx_xfer *xfer, uint64_t *turn_end) {
+static enum step issue(struct ucx_xfer *xfer, bool in_post, uint64_t *turn_end) {
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                                                  UCP_OP_ATTR_FIELD_MEMH | xfer->flags,
                                  .cb.send = on_op_done};
@@ -222,7 +223,7 @@ static enum step issue(struct ucx_xfer *xfer, uint64_t *turn_end) {
     }
     while (!is_issued(xfer) && !ucx_xfer_is_stopping(xfer) && xfer->status == UCS_OK &&
            ucx_peer_is(xfer->peer) == UCX_PEER_OPEN) {
-        uint64_t issued = 0;
+        uint64_t issued = 0, look_cost;
 
         if (xfer->ops >= (xfer->asks ? UCX_ASK_OPS : UCX_QUEUE_OPS) ||
             xfer->queued >= (xfer->asks ? UCX_ASK_QUEUE : UCX_QUEUE_BYTES)) {
@@ -234,10 +235,12 @@ static enum step issue(struct ucx_xfer *xfer, uint64_t *turn_end) {
             }
             until_look = CLOCK_EVERY;
         }
-        if (!(xfer->asks ? ask_next(xfer, &issued) : issue_next(xfer, &param, &issued))) {
+        if (!(xfer->asks ? ask_next(xfer, in_post, &issued) : issue_next(xfer, in_post, &param, &issued))) {
             break;
         }
-        until_look = issued >= UCX_OP_MIN ? 0 : until_look - 1;
+        /* After so many operations or as many bytes as one large one has. */
+        look_cost = 1 + issued / (UCX_OP_MIN / CLOCK_EVERY);
+        until_look = look_cost < until_look ? until_look - (unsigned)look_cost : 0;
     }
     xfer->phase = UCX_DRAINING;
     return STEP_WAIT;
@@ -298,18 +301,16 @@ void ucx_xfer_notified(struct ucx_xfer *xfer, ucs_status_t status) {
 }
 
 /* Lets a request go on as far as it can. Worker lock held, outside callbacks. */
-static enum step go_on(struct ucx_xfer *xfer, uint64_t *turn_end) {
+static enum step go_on(struct ucx_xfer *xfer, bool in_post, uint64_t *turn_end) {
     if (xfer->phase == UCX_ISSUING) {
-        enum step step = issue(xfer, turn_end);
+        enum step step = issue(xfer, in_post, turn_end);
 
         if (xfer->phase == UCX_ISSUING) {
             return step;
         }
     }
-    if (xfer->ops != 0) {
-        return STEP_WAIT;
-    }
-    /* A get that has completed has its bytes here, an answer proves its question; puts are proved by a flush. */
+    /* A get that has completed has its bytes here, an answer proves its question; puts are proved by a flush. It waits in UCX
+     * for all before it, so it goes right behind them: what fails among them is told by its own callback. */
     if (xfer->phase == UCX_DRAINING && ucx_xfer_is_good(xfer) && xfer->request->op == NIXL_WRITE &&
         !xfer->asks) {
         start_flush(xfer);
@@ -418,7 +419,7 @@ void ucx_xfer_go_on(struct ucx_xfer *xfer, uint64_t *turn_end) {
     nixl_status_t status;
     char text[256];
 
-    switch (go_on(xfer, turn_end)) {
+    switch (go_on(xfer, false, turn_end)) {
     case STEP_WAIT:
     case STEP_HANDED:
         return;
@@ -470,6 +471,9 @@ nixl_status_t ucx_xfer_make_ready(struct ucx_xfer *xfer) {
         }
         ucx_end_look_at_lanes(xfer->end);
         xfer->asks = should_ask(xfer);
+        if (xfer->asks) {
+            ucx_ask_warm(xfer->end);
+        }
         xfer->has_keys = true;
     }
     return status;
@@ -617,7 +621,7 @@ nixl_status_t ucx_post(void *instance, struct nixl_request *request) {
         ucx_worker_leave(worker);
         return status;
     }
-    switch (go_on(xfer, &turn_end)) {
+    switch (go_on(xfer, true, &turn_end)) {
     case STEP_ENDED:
         status = end(xfer, &failure, text, sizeof text);
         ucx_worker_leave(worker);

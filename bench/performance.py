@@ -17,7 +17,8 @@ HEAD = """<!-- SPDX-License-Identifier: Apache-2.0 -->
 # Performance
 
 What single calls of the library cost by themselves: `make bench-core` runs them against a backend that moves nothing, so what is
-left is the library. For transfers between two processes see `make bench`, for files `make bench-files`.
+left is the library. Transfers between two processes, beside the reference: [below](#two-processes-of-one-machine)
+(`make bench-net JSON=file`). For files see `make bench-files`.
 
 """
 

@@ -229,7 +229,7 @@ def main():
     parser.add_argument("--only", default=GROUPS, metavar="GROUPS")
     parser.add_argument("--settings", default="", metavar="REGEX")
     parser.add_argument("--seconds", type=float, default=0)
-    parser.add_argument("--ms", type=int, default=60)
+    parser.add_argument("--ms", type=int, default=25)
     parser.add_argument("--table", action="store_true")
     args = parser.parse_args()
     if args.quick:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""nixlbench's bytes and bandwidth against those that the kernel counts on an interface.
+"""nixlbench's bytes and bandwidth against those that the kernel counts on an interface, and against ucx_perftest's.
 
 Runs itself again in a network namespace of its own, so that `lo` there carries the benchmark and nothing else."""
 import fcntl
@@ -54,6 +54,30 @@ def inner(op, iterations):
                       "document": json.loads(out) if out.strip() else None}))
 
 
+def inner_perftest(iterations):
+    """The same blocks by ucx_perftest, one in flight."""
+    lo_up()
+    args = ["ucx_perftest", "-t", "ucp_put_bw", "-s", str(BLOCK), "-n", str(iterations), "-w", "0", "-O", "1", "-p", "23456"]
+    # With the segments that our backend sets for UCX.
+    env = environment({"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "lo", "UCX_TCP_TX_SEG_SIZE": "64k"})
+    before, packets = lo_counters()
+    target = subprocess.Popen(args, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env)
+    try:
+        for _ in range(100):
+            p = subprocess.run(args[:1] + ["127.0.0.1", "-f", "-v"] + args[1:], capture_output=True, text=True, env=env, timeout=60,
+                               check=False)
+            lines = p.stdout.splitlines()
+            if len(lines) >= 2 and "," in lines[-1]:
+                break
+            time.sleep(0.05)
+    finally:
+        target.kill()
+        target.wait()
+    after, packets_after = lo_counters()
+    print(json.dumps({"status": 0 if len(lines) >= 2 else 1, "counted": after - before, "packets": packets_after - packets,
+                      "words": p.stdout + p.stderr, "header": lines[:1], "row": lines[-1:]}))
+
+
 def measure(op, iterations):
     if shutil.which("unshare") is None:
         raise Skip("there is no unshare program")
@@ -87,6 +111,22 @@ def check(op):
     assert abs(rate / r["bandwidth_gb_s"] - 1) < 0.1, (rate, r["bandwidth_gb_s"])
 
 
+def a_write_takes_the_bytes_that_ucx_perftest_takes():
+    if shutil.which("ucx_perftest") is None:
+        raise Skip("there is no ucx_perftest program (Debian: ucx-utils)")
+    iterations = 496
+    ours = measure("WRITE", iterations)
+    theirs = measure("perftest", iterations)
+    (r,) = ours["document"]["results"]
+    payload = [(a["counted"] - 66 * a["packets"]) / BLOCK / iterations for a in (ours, theirs)]
+    names = theirs["header"][0].split(",")
+    rate = float(theirs["row"][0].split(",")[names.index("overall_bw")]) * (1 << 20) / 1e9
+    print(f"# bytes on lo for each byte written: nixlbench {payload[0]:.4f}, ucx_perftest put_bw -O 1 {payload[1]:.4f}; "
+          f"packets {ours['packets'] / iterations:.1f} and {theirs['packets'] / iterations:.1f} a write; "
+          f"GB/s {r['bandwidth_gb_s']:.3f} and {rate:.3f}")
+    assert abs(payload[0] / payload[1] - 1) < 0.02, payload
+
+
 def bytes_and_bandwidth_of_write_are_those_counted_on_the_interface():
     check("WRITE")
 
@@ -96,9 +136,13 @@ def bytes_and_bandwidth_of_read_are_those_counted_on_the_interface():
 
 
 if len(sys.argv) > 1 and sys.argv[1] == "inner":
-    inner(sys.argv[2], int(sys.argv[3]))
+    if sys.argv[2] == "perftest":
+        inner_perftest(int(sys.argv[3]))
+    else:
+        inner(sys.argv[2], int(sys.argv[3]))
 else:
     main([
         bytes_and_bandwidth_of_write_are_those_counted_on_the_interface,
         bytes_and_bandwidth_of_read_are_those_counted_on_the_interface,
+        a_write_takes_the_bytes_that_ucx_perftest_takes,
     ])

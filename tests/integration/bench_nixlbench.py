@@ -120,6 +120,13 @@ def schemes_spread_over_several_processes():
             assert r["checked"], args
 
 
+def sixteen_processes_are_started_and_every_byte_is_checked():
+    doc = bench_json("--num_initiator_dev=8", "--num_target_dev=8", "--start_block_size=64K", "--max_block_size=64K", "--num_iter=16",
+                     "--warmup_iter=0", "--op_type=both", "--check_consistency", "--progress=off", timeout=180)
+    assert doc["processes"] == 16
+    assert [(r["requests"], r["bytes"], r["checked"]) for r in doc["results"]] == [(128, 128 * 65536, True)] * 2
+
+
 def several_processes_show_the_aggregate():
     rc, out, err = bench("--num_initiator_dev=2", "--num_target_dev=2", *QUICK)
     assert rc == 0, err
@@ -208,6 +215,7 @@ main([
     csv_has_a_line_a_row_with_the_same_columns,
     on_one_host_ucx_1_22_goes_by_cma,
     schemes_spread_over_several_processes,
+    sixteen_processes_are_started_and_every_byte_is_checked,
     several_processes_show_the_aggregate,
     two_processes_meet_by_asio,
     settings_come_from_a_toml_file,

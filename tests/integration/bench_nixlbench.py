@@ -194,7 +194,7 @@ def a_page_with_plots_is_written():
         page = open(path, encoding="utf-8").read()
     assert page.count("<svg") == 3 and page.count("</svg>") == 3  # bandwidth, and latency of each direction
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
-    assert page.count("<polyline") == 2 + 3 + 3
+    assert page.count("<polyline") == 2 + 5 + 5
 
 
 def secrets_are_never_printed():

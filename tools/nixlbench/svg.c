@@ -10,7 +10,7 @@
 #define WIDTH 560.0
 #define HEIGHT 320.0
 #define LEFT 58.0
-#define RIGHT 16.0
+#define RIGHT 26.0 /* half of the last label */
 #define TOP 44.0
 #define BOTTOM 64.0
 #define LEGEND_ROW 16.0

@@ -36,8 +36,8 @@ static void the_ends_of_a_line_lie_on_the_edges(void **state) {
     svg_line_point(line, 1024, 10);
     svg_line_point(line, 4096, 5);
     draw(&plot);
-    /* 560 x 320 with margins 58, 16, 44, 64: x from 58 to 544, y from 256 (0) to 44 (10). */
-    assert_non_null(strstr(drawn, "points=\"58.0,44.0 544.0,150.0 \""));
+    /* 560 x 320 with margins 58, 26, 44, 64: x from 58 to 534, y from 256 (0) to 44 (10). */
+    assert_non_null(strstr(drawn, "points=\"58.0,44.0 534.0,150.0 \""));
     free(drawn);
     drawn = NULL;
 }

@@ -46,7 +46,9 @@ static nixl_status_t key_open(struct nixl_backend *backend, nixl_mem_t mem, cons
     if ((backend->instance.caps & NIXL_CAP_REMOTE) != 0) {
         status = ops->region_key(backend->self, key->handle, &key->bytes, &len);
         if (status == NIXL_SUCCESS && len > UINT32_MAX) {
-            status = fail(NIXL_ERR_BACKEND, "its key has %zu bytes", len);
+            key_close(backend, key);
+            return fail(NIXL_ERR_BACKEND, "backend %s is faulty: the key of a region has %zu bytes",
+                        backend->ops.name, len);
         }
         key->len = (uint32_t)len;
     }

@@ -282,7 +282,12 @@ static void thread_body(void *arg) {
         if (polls != seen && !thread_is_needed(progress)) {
             seen = polls;
             thread_away(progress);
-            deadlines_run(agent, clock_now_ns());
+            now = clock_now_ns();
+            if (now >= __atomic_load_n(&progress->deadline_ns, __ATOMIC_RELAXED)) {
+                /* After a process was stopped what came meanwhile counts before what seems overdue. */
+                (void)run_all(agent);
+                deadlines_run(agent, now);
+            }
             continue;
         }
         seen = polls;

@@ -56,6 +56,7 @@ def test_the_reference_s_package_wins_over_the_alias_in_one_folder(tmp_path):
 
 
 def test_an_import_takes_neither_long_nor_numpy_nor_torch():
+    # Processor time: what else the machine does at that moment is no part of it.
     code = """
 import sys, time
 before = time.process_time()

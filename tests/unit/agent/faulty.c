@@ -18,7 +18,8 @@ enum fault {
     NOTE_FAILS,
     LONG_NOTE,
     NULL_NOTE,
-    LOGS
+    LOGS,
+    ODD_KEYS
 };
 
 struct faulty_options {
@@ -30,13 +31,16 @@ static const struct nixl_option option_table[] = {
      .kind = NIXL_OPTION_ENUM,
      .offset = offsetof(struct faulty_options, fault),
      .default_value = "none",
-     .choices = "none|odd_status|event|period|conn_fails|no_conn|note_fails|long_note|null_note|logs",
+     .choices =
+         "none|odd_status|event|period|conn_fails|no_conn|note_fails|long_note|null_note|logs|odd_keys",
      .help = "the promise that is broken"},
 };
 
 static struct {
     int fault;
     int open;
+    int regions;
+    unsigned keys;
 } faulty;
 
 static nixl_status_t on_open(const struct nixl_host *host, const void *options,
@@ -67,13 +71,27 @@ static void on_close(void *self) {
 
 static nixl_status_t on_region_open(void *self, nixl_mem_t mem, const struct nixl_meta_desc *desc,
                                     void **region) {
-    return NIXL_ERR_NOT_SUPPORTED;
+    static unsigned taken;
+
+    if (faulty.fault != ODD_KEYS) {
+        return NIXL_ERR_NOT_SUPPORTED;
+    }
+    faulty.regions++;
+    *region = &taken;
+    return NIXL_SUCCESS;
+}
+
+static void on_region_close(void *self, void *region) {
+    faulty.regions--;
 }
 
 static void on_two(void *self, void *other) {}
 
+/* Without words of its own, or longer than a blob can carry. */
 static nixl_status_t on_region_key(void *self, void *region, const void **key, size_t *len) {
-    return NIXL_ERR_NOT_SUPPORTED;
+    *key = "key";
+    *len = (size_t)UINT32_MAX + 1;
+    return faulty.keys++ % 2 == 0 ? NIXL_ERR_NOT_SUPPORTED : NIXL_SUCCESS;
 }
 
 static nixl_status_t on_conn(void *self, const void **conn, size_t *len) {
@@ -118,6 +136,12 @@ int faulty_open_count(void) {
     return faulty.open;
 }
 
+NIXL_API int faulty_region_count(void);
+
+int faulty_region_count(void) {
+    return faulty.regions;
+}
+
 const struct nixl_backend_ops *nixl_backend_v1(void) {
     static const struct nixl_backend_ops ops = {
         .abi = NIXL_BACKEND_ABI,
@@ -134,7 +158,7 @@ const struct nixl_backend_ops *nixl_backend_v1(void) {
         .open = on_open,
         .close = on_close,
         .region_open = on_region_open,
-        .region_close = on_two,
+        .region_close = on_region_close,
         .region_key = on_region_key,
         .conn_info = on_conn,
         .note = on_note,

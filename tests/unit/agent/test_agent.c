@@ -124,8 +124,33 @@ static void null_agents_are_refused_everywhere(void **state) {
     struct nixl_backend *backend;
     struct nixl_notifs *notifs;
     struct nixl_names *names;
+    struct nixl_query_results *results;
+    struct nixl_desc desc = {4096, 64, 0};
+    struct nixl_list list = NIXL_LIST(DRAM_SEG, &desc, 1);
+    struct nixl_list remote = NIXL_LIST(DRAM_SEG, NULL, 0);
     struct blob blob;
+    void *view;
 
+    remote.form = NIXL_FORM_REMOTE;
+    assert_status(nixl_mem_register(NULL, &list, NULL), NIXL_ERR_INVALID_PARAM);
+    assert_error("register: agent is NULL");
+    assert_status(nixl_mem_deregister(NULL, &list, NULL), NIXL_ERR_INVALID_PARAM);
+    assert_error("deregister: agent is NULL");
+    assert_status(nixl_mem_query(NULL, &list, NULL, &results), NIXL_ERR_INVALID_PARAM);
+    assert_error("query: agent is NULL");
+    assert_status(nixl_view_local(NULL, &list, NULL, &view), NIXL_ERR_INVALID_PARAM);
+    assert_status(nixl_view_remote(NULL, &remote, NULL, &view), NIXL_ERR_INVALID_PARAM);
+    assert_status(nixl_view_release(NULL, NULL), NIXL_ERR_INVALID_PARAM);
+    assert_error("release view: agent is NULL");
+    assert_status(nixl_metadata_get_partial(NULL, &list, NULL, &blob.data, &blob.len),
+                  NIXL_ERR_INVALID_PARAM);
+    assert_status(nixl_metadata_get_update(NULL, 0, &blob.data, &blob.len), NIXL_ERR_INVALID_PARAM);
+    assert_null(nixl_backend_find(NULL, "MOCK"));
+    assert_error("backend find: agent is NULL");
+    assert_int_equal(nixl_agent_fd(NULL), -1);
+    assert_error("agent fd: agent is NULL");
+    assert_status(nixl_agent_arm(NULL), NIXL_ERR_INVALID_PARAM);
+    assert_error("agent arm: agent is NULL");
     assert_status(nixl_backend_create(NULL, "MOCK", NULL, 0, &backend), NIXL_ERR_INVALID_PARAM);
     assert_status(nixl_notif_send(NULL, "B", "x", 1, NULL), NIXL_ERR_INVALID_PARAM);
     assert_status(nixl_notif_take(NULL, NULL, &notifs), NIXL_ERR_INVALID_PARAM);
@@ -296,6 +321,7 @@ static void names_of_numbers_are_the_references(void **state) {
     assert_string_equal(nixl_status_string((nixl_status_t)-13), "BAD_STATUS");
     assert_string_equal(nixl_status_string((nixl_status_t)2), "BAD_STATUS");
     assert_string_equal(nixl_mem_string(DRAM_SEG), "DRAM_SEG");
+    assert_string_equal(nixl_mem_string(VRAM_SEG), "VRAM_SEG");
     assert_string_equal(nixl_mem_string(FILE_SEG), "FILE_SEG");
     assert_string_equal(nixl_mem_string((nixl_mem_t)5), "BAD_SEG");
     assert_string_equal(nixl_op_string(NIXL_READ), "READ");

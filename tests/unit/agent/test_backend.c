@@ -153,6 +153,35 @@ static void a_backend_that_breaks_its_promises_is_closed_again_and_named(void **
     usual_plugins(before);
 }
 
+/* Its keys: the first cannot be had, the second is longer than a blob can carry. */
+static void a_region_whose_key_cannot_travel_is_closed_again(void **state) {
+    static unsigned char block[64];
+    struct nixl_desc desc = {(uintptr_t)block, sizeof block, 0};
+    struct nixl_list list = NIXL_LIST(DRAM_SEG, &desc, 1);
+    struct nixl_agent *agent = agent_begin();
+    char *before = own_plugins();
+    char path[512];
+    void *file;
+    int (*open_regions)(void);
+
+    assert_status(create(agent, "FAULTY", "fault", "odd_keys"), NIXL_SUCCESS);
+    snprintf(path, sizeof path, "%s/libplugin_FAULTY.so", getenv("NIXL_PLUGIN_DIR"));
+    file = dlopen(path, RTLD_NOW);
+    assert_non_null(file);
+    open_regions = (int (*)(void))(uintptr_t)dlsym(file, "faulty_region_count");
+    assert_non_null(open_regions);
+    assert_status(nixl_mem_register(agent, &list, NULL), NIXL_ERR_BACKEND);
+    assert_error("backend FAULTY: making the key of a region failed (NIXL_ERR_NOT_SUPPORTED)");
+    assert_int_equal(open_regions(), 0);
+    assert_status(nixl_mem_register(agent, &list, NULL), NIXL_ERR_BACKEND);
+    assert_error("backend FAULTY is faulty: the key of a region has 4294967296 bytes");
+    assert_int_equal(open_regions(), 0);
+    assert_status(nixl_mem_deregister(agent, &list, NULL), NIXL_ERR_NOT_FOUND);
+    nixl_agent_destroy(agent);
+    dlclose(file);
+    usual_plugins(before);
+}
+
 static char logged[2000];
 
 static void keep_line(int level, const char *line, void *ctx) {
@@ -224,6 +253,9 @@ static void settings_are_asked_for_through_the_host(void **state) {
     setenv("NIXL_TEST_HOST_CONFIG", "second", 1);
     assert_string_equal(host->config(host->ctx, "NIXL_TEST_HOST_CONFIG"), "second");
     assert_string_equal(first, "first");
+    /* What was answered once is answered again, and stays for as long as the backend. */
+    setenv("NIXL_TEST_HOST_CONFIG", "first", 1);
+    assert_ptr_equal(host->config(host->ctx, "NIXL_TEST_HOST_CONFIG"), first);
     unsetenv("NIXL_TEST_HOST_CONFIG");
     assert_string_equal(host->agent, "x");
     assert_int_equal(host->size, sizeof *host);
@@ -259,6 +291,10 @@ static void null_backends_have_no_properties(void **state) {
     assert_int_equal(nixl_backend_mems(NULL), 0);
     assert_status(nixl_backend_params(NULL, &params), NIXL_ERR_INVALID_PARAM);
     assert_null(params);
+    assert_status(nixl_backend_params(NULL, NULL), NIXL_ERR_INVALID_PARAM);
+    assert_error("backend params: params is NULL");
+    assert_null(nixl_backend_find(NULL, NULL));
+    assert_error("backend find: no type is given");
 }
 
 static void plugins_are_described_without_an_agent(void **state) {
@@ -277,6 +313,8 @@ static void plugins_are_described_without_an_agent(void **state) {
     assert_error("plugin describe: there is no plugin \"NONE\"");
     assert_null(info);
     assert_status(nixl_plugin_describe("", &info), NIXL_ERR_INVALID_PARAM);
+    assert_status(nixl_plugin_describe("MOCK", NULL), NIXL_ERR_INVALID_PARAM);
+    assert_error("plugin describe: info is NULL");
     assert_status(nixl_plugin_list(NULL), NIXL_ERR_INVALID_PARAM);
 }
 
@@ -289,6 +327,7 @@ int main(void) {
         TEST(a_backend_that_works_for_no_memory_here_is_refused),
         TEST(gds_and_gds_mt_exclude_each_other),
         TEST(a_backend_that_breaks_its_promises_is_closed_again_and_named),
+        TEST(a_region_whose_key_cannot_travel_is_closed_again),
         TEST(lines_of_a_backend_name_it_and_its_agent),
         TEST(there_is_a_limit_to_backends),
         TEST(regions_of_before_are_not_registered_with_a_later_backend),

@@ -344,6 +344,11 @@ static void malformed_options_are_refused(void **state) {
     assert_int_equal(nixl_xfer_create(agents.a.agent, NIXL_WRITE, &list, &list, "A", &options, &xfer),
                      NIXL_ERR_INVALID_PARAM);
     assert_words(nixl_error(), "3 custom bytes at NULL");
+    options.custom = "x";
+    options.custom_len = (size_t)UINT32_MAX + 1;
+    assert_int_equal(nixl_xfer_create(agents.a.agent, NIXL_WRITE, &list, &list, "A", &options, &xfer),
+                     NIXL_ERR_INVALID_PARAM);
+    assert_words(nixl_error(), "4294967296 custom bytes are too many");
     options = (struct nixl_options)NIXL_OPTIONS_INIT;
     options.backend_count = 1;
     assert_int_equal(nixl_xfer_create(agents.a.agent, NIXL_WRITE, &list, &list, "A", &options, &xfer),

@@ -268,6 +268,8 @@ static void bad_arguments_are_refused_in_words(void **state) {
     REFUSED("swapped?", lists.agent, NIXL_READ, lists.remote, good, lists.remote, good, 2);
     REFUSED("swapped?", lists.agent, NIXL_READ, lists.local, good, lists.local, good, 2);
     REFUSED("no indices", lists.agent, NIXL_READ, lists.local, good, lists.remote, good, 0);
+    REFUSED("2147483648 indices, more than 2147483647", lists.agent, NIXL_READ, lists.local, good,
+            lists.remote, good, (size_t)INT32_MAX + 1);
     REFUSED("local index 16 at place 1 is out of range: the list has 16", lists.agent, NIXL_READ, lists.local,
             high, lists.remote, good, 2);
     REFUSED("remote index 16 at place 1", lists.agent, NIXL_READ, lists.local, good, lists.remote, high, 2);
@@ -405,6 +407,38 @@ static void first_hint_in_common_serves_else_the_cheapest(void **state) {
     nixl_agent_destroy(agent);
 }
 
+/* One half of what can be counted, named three times. */
+static void lengths_sum_up_to_what_can_be_counted(void **state) {
+    struct nixl_desc whole = {0, 0, 1};
+    struct nixl_desc half = {0, UINT64_MAX / 2, 1};
+    struct nixl_list known = NIXL_LIST(FILE_SEG, &whole, 1);
+    struct nixl_list list = NIXL_LIST(FILE_SEG, &half, 1);
+    static const int32_t indices[] = {0, 0, 0};
+    struct nixl_backend *backend;
+    struct nixl_dlist *local;
+    struct nixl_dlist *remote;
+    struct nixl_agent *agent;
+    struct nixl_xfer *xfer;
+
+    assert_status(nixl_agent_create("A", NULL, &agent), NIXL_SUCCESS);
+    assert_status(nixl_backend_create(agent, "NOOP", NULL, 0, &backend), NIXL_SUCCESS);
+    assert_status(nixl_mem_register(agent, &known, NULL), NIXL_SUCCESS);
+    assert_status(nixl_dlist_prepare(agent, NULL, &list, NULL, &local), NIXL_SUCCESS);
+    assert_status(nixl_dlist_prepare(agent, "A", &list, NULL, &remote), NIXL_SUCCESS);
+    assert_status(nixl_xfer_make(agent, NIXL_READ, local, indices, remote, indices, 2, NULL, &xfer),
+                  NIXL_SUCCESS);
+    assert_int_equal(xfer->request.total_bytes, UINT64_MAX - 1);
+    assert_status(nixl_xfer_release(xfer), NIXL_SUCCESS);
+    assert_int_equal(nixl_xfer_make(agent, NIXL_READ, local, indices, remote, indices, 3, NULL, &xfer),
+                     NIXL_ERR_INVALID_PARAM);
+    assert_words(nixl_error(), "more than 2^64 bytes");
+    assert_int_equal(nixl_error_index(), 2);
+    assert_null(xfer);
+    nixl_dlist_release(local);
+    nixl_dlist_release(remote);
+    nixl_agent_destroy(agent);
+}
+
 static void custom_bytes_reach_the_backend_as_a_copy(void **state) {
     struct agents agents;
     struct nixl_options options = NIXL_OPTIONS_INIT;
@@ -436,6 +470,7 @@ int main(void) {
         cmocka_unit_test(region_deregistered_since_preparing_is_noticed),
         cmocka_unit_test(peer_replaced_since_preparing_is_noticed),
         cmocka_unit_test(first_hint_in_common_serves_else_the_cheapest),
+        cmocka_unit_test(lengths_sum_up_to_what_can_be_counted),
         cmocka_unit_test(custom_bytes_reach_the_backend_as_a_copy),
     };
 

@@ -377,6 +377,14 @@ static void query_needs_one_backend_that_can_be_asked(void **state) {
     assert_int_equal(nixl_mem_query(agent, &list, &options, &results), NIXL_ERR_NOT_SUPPORTED);
     assert_words(nixl_error(), "backend NOOP cannot be asked");
     assert_int_equal(nixl_mem_query(agent, &list, &options, NULL), NIXL_ERR_INVALID_PARAM);
+    options.backends = &backends[0];
+    list.mem = OBJ_SEG;
+    assert_int_equal(nixl_mem_query(agent, &list, &options, &results), NIXL_ERR_INVALID_PARAM);
+    assert_words(nixl_error(), "query: backend MOCK does not take OBJ_SEG");
+    list.mem = FILE_SEG;
+    list.size = 1;
+    assert_int_equal(nixl_mem_query(agent, &list, &options, &results), NIXL_ERR_INVALID_PARAM);
+    assert_int_equal(nixl_mem_deregister(agent, &list, NULL), NIXL_ERR_INVALID_PARAM);
     nixl_agent_destroy(agent);
 }
 

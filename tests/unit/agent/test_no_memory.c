@@ -104,6 +104,61 @@ static void registrations_count_whole_or_not_at_all(void **state) {
     assert_nothing_open();
 }
 
+/* What another backend keeps is a region of its own, which needs memory to be let go of. */
+static void a_region_is_left_to_one_backend_of_two_whole_or_not_at_all(void **state) {
+    static unsigned char block[4096];
+    struct nixl_desc desc = {(uintptr_t)block, sizeof block, 0};
+    struct nixl_list list = NIXL_LIST(DRAM_SEG, &desc, 1);
+    struct nixl_options options = NIXL_OPTIONS_INIT;
+    struct nixl_backend *backends[2];
+    struct nixl_agent *agent;
+    nixl_status_t status = NIXL_SUCCESS;
+
+    assert_status(nixl_agent_create("A", NULL, &agent), NIXL_SUCCESS);
+    assert_status(nixl_backend_create(agent, "MOCK", NULL, 0, &backends[0]), NIXL_SUCCESS);
+    assert_status(nixl_backend_create(agent, "MOCK2", NULL, 0, &backends[1]), NIXL_SUCCESS);
+    /* As many as a chunk of the index holds, so that the table has to grow for the one more. */
+    for (unsigned i = 0; i < 64; i++) {
+        register_block(agent, block, sizeof block);
+        options.backends = backends;
+        options.backend_count = 1;
+        for (long n = 0; !TRY(n, status, nixl_mem_deregister(agent, &list, &options)); n++) {
+            assert_int_equal(the_mock()->count("A", "regions"), status == NIXL_SUCCESS ? 0 : 1);
+            if (status == NIXL_SUCCESS) {
+                register_block(agent, block, sizeof block);
+            }
+        }
+        assert_status(status, NIXL_SUCCESS);
+        assert_int_equal(the_mock()->count("A", "regions"), 0);
+    }
+    nixl_agent_destroy(agent);
+    assert_nothing_open();
+}
+
+static void queries_are_answered_whole_or_not_at_all(void **state) {
+    struct nixl_meta_desc items[] = {{0, 0, 1, "have1", 5}, {0, 0, 2, "no", 2}, {0, 0, 3, "have3", 5}};
+    struct nixl_list list = NIXL_LIST_META(FILE_SEG, items, 3);
+    struct nixl_param param = {"mems", "DRAM,FILE"};
+    struct nixl_options options = NIXL_OPTIONS_INIT;
+    struct nixl_query_results *results;
+    struct nixl_backend *backend;
+    struct nixl_agent *agent;
+    nixl_status_t status = NIXL_SUCCESS;
+
+    assert_status(nixl_agent_create("A", NULL, &agent), NIXL_SUCCESS);
+    assert_status(nixl_backend_create(agent, "MOCK", &param, 1, &backend), NIXL_SUCCESS);
+    options.backends = &backend;
+    options.backend_count = 1;
+    for (long n = 0; !TRY(n, status, nixl_mem_query(agent, &list, &options, &results)); n++) {
+        assert_true(status < 0);
+        assert_null(results);
+    }
+    assert_status(status, NIXL_SUCCESS);
+    assert_true(results->items[0].found && !results->items[1].found && results->items[2].found);
+    nixl_free(results);
+    nixl_agent_destroy(agent);
+}
+
 static void blobs_are_given_whole_or_not_at_all(void **state) {
     struct agents agents;
     struct nixl_desc whole;
@@ -184,6 +239,9 @@ static void a_load_without_memory_changes_nothing(void **state) {
 
 static void notifications_are_kept_when_they_cannot_be_handed_out(void **state) {
     struct agents agents;
+    struct nixl_options options = NIXL_OPTIONS_INIT;
+    struct nixl_backend *theirs[2];
+    struct nixl_backend *mine;
     struct nixl_notifs *notifs = NULL;
     struct nixl_names *names;
     char msg[3000] = {0};
@@ -205,6 +263,28 @@ static void notifications_are_kept_when_they_cannot_be_handed_out(void **state) 
     }
     assert_status(status, NIXL_SUCCESS);
     assert_int_equal(notifs->count, sent);
+    nixl_notifs_release(notifs);
+    /* Of two backends one's alone: the others stay. */
+    assert_status(nixl_backend_create(agents.a.agent, "MOCK2", NULL, 0, &mine), NIXL_SUCCESS);
+    assert_status(nixl_backend_create(agents.b.agent, "MOCK2", NULL, 0, &theirs[1]), NIXL_SUCCESS);
+    introduce(agents.b.agent, agents.a.agent);
+    introduce(agents.a.agent, agents.b.agent);
+    theirs[0] = agents.b.backend;
+    options.backend_count = 1;
+    for (int i = 0; i < 30; i++) {
+        options.backends = &theirs[i % 2];
+        assert_status(nixl_notif_send(agents.b.agent, "A", msg, sizeof msg, &options), NIXL_SUCCESS);
+    }
+    options.backends = &mine;
+    for (long n = 0; !TRY(n, status, nixl_notif_take(agents.a.agent, &options, &notifs)); n++) {
+        assert_true(status < 0);
+        assert_null(notifs);
+    }
+    assert_status(status, NIXL_SUCCESS);
+    assert_int_equal(notifs->count, 15);
+    nixl_notifs_release(notifs);
+    assert_status(nixl_notif_take(agents.a.agent, NULL, &notifs), NIXL_SUCCESS);
+    assert_int_equal(notifs->count, 15);
     nixl_notifs_release(notifs);
     for (long n = 0; !TRY(n, status, nixl_peer_list(agents.a.agent, &names)); n++) {
         assert_null(names);
@@ -278,6 +358,35 @@ static void views_are_opened_whole_or_not_at_all(void **state) {
     assert_nothing_open();
 }
 
+/* The first change needs the ring of changes; without it updates begin anew. */
+static void updates_are_full_blobs_where_changes_could_not_be_noted(void **state) {
+    unsigned without = 0;
+    bool enough = false;
+
+    for (long n = 0; !enough; n++) {
+        struct agents agents;
+        struct nixl_desc desc;
+        struct nixl_list list = NIXL_LIST(DRAM_SEG, &desc, 1);
+        nixl_status_t status = NIXL_SUCCESS;
+        uint64_t since;
+
+        side_begin(&agents.a, "A", NULL, "MOCK", NULL, 0, false);
+        side_begin(&agents.b, "B", NULL, "MOCK", NULL, 0, false);
+        introduce(agents.a.agent, agents.b.agent);
+        since = nixl_metadata_generation(agents.b.agent);
+        desc = (struct nixl_desc){(uintptr_t)agents.b.memory, 4096, 0};
+        enough = TRY(n, status, nixl_mem_register(agents.b.agent, &list, NULL));
+        if (status == NIXL_SUCCESS) {
+            without += agents.b.agent->changes.count == 0;
+            assert_true(nixl_metadata_generation(agents.b.agent) > since);
+            assert_status(load_into(agents.a.agent, update_of(agents.b.agent, since)), NIXL_SUCCESS);
+            assert_true(knows(agents.a.agent, "B", agents.b.memory, 4096));
+        }
+        agents_end(&agents);
+    }
+    assert_int_equal(without, 1);
+}
+
 /* A transfer that cannot tell its target that it failed fails as it would have; one that cannot be timed is made and moves. */
 static void a_notice_and_a_record_of_costs_are_done_without(void **state) {
     struct nixl_options options = NIXL_OPTIONS_INIT;
@@ -345,11 +454,14 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(an_agent_and_its_backend_begin_or_do_not),
         TEST(registrations_count_whole_or_not_at_all),
+        TEST(a_region_is_left_to_one_backend_of_two_whole_or_not_at_all),
+        TEST(queries_are_answered_whole_or_not_at_all),
         TEST(blobs_are_given_whole_or_not_at_all),
         TEST(a_load_without_memory_changes_nothing),
         TEST(notifications_are_kept_when_they_cannot_be_handed_out),
         TEST(lists_and_requests_are_made_whole_or_not_at_all),
         TEST(views_are_opened_whole_or_not_at_all),
+        TEST(updates_are_full_blobs_where_changes_could_not_be_noted),
         TEST(a_notice_and_a_record_of_costs_are_done_without),
         TEST(taking_down_needs_no_memory),
     };

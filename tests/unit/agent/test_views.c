@@ -64,6 +64,8 @@ static void what_cannot_be_viewed_is_refused_by_index(void **state) {
     struct agents agents;
     struct nixl_remote_desc descs[2] = {{0, 0, 0, NULL}, {0, 0, 0, NULL}};
     struct nixl_list list = remote_list(descs, 2);
+    struct nixl_options options = NIXL_OPTIONS_INIT;
+    struct nixl_backend *other;
     void *view;
 
     agents_begin(&agents, NULL, NULL);
@@ -76,6 +78,16 @@ static void what_cannot_be_viewed_is_refused_by_index(void **state) {
     descs[0] = (struct nixl_remote_desc){(uintptr_t)agents.b.memory, 8, 0, "B"};
     descs[1] = (struct nixl_remote_desc){(uintptr_t)agents.b.memory + MEMORY, 8, 0, "B"};
     assert_status(nixl_view_remote(agents.a.agent, &list, NULL, &view), NIXL_ERR_NOT_FOUND);
+    descs[1].addr = (uintptr_t)agents.b.memory;
+    assert_status(nixl_backend_create(agents.a.agent, "MOCK2", NULL, 0, &other), NIXL_SUCCESS);
+    options.backends = &other;
+    options.backend_count = 1;
+    assert_status(nixl_view_remote(agents.a.agent, &list, &options, &view), NIXL_ERR_NOT_FOUND);
+    assert_error("descriptor 0: peer B is not reached by backend MOCK2");
+    assert_null(view);
+    options.backends = &agents.b.backend;
+    assert_status(nixl_view_remote(agents.a.agent, &list, &options, &view), NIXL_ERR_INVALID_PARAM);
+    assert_null(view);
     list.form = NIXL_FORM_PLAIN;
     assert_status(nixl_view_remote(agents.a.agent, &list, NULL, &view), NIXL_ERR_INVALID_PARAM);
     assert_status(nixl_view_remote(agents.a.agent, &list, NULL, NULL), NIXL_ERR_INVALID_PARAM);

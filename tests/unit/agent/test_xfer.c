@@ -312,19 +312,21 @@ static void release_in_flight_cancels_and_frees(void **state) {
 
 static void release_that_cannot_end_it_keeps_the_handle(void **state) {
     struct agents agents;
+    struct in_time in_time = {.least_ms = 95, .most_ms = 400};
     struct nixl_xfer *xfer;
-    uint64_t begin;
-    uint64_t took_ms;
 
     agents_begin(&agents, "hold", "yes");
     the_mock()->set("A", "stubborn", "yes");
     xfer = request_of(&agents, NIXL_WRITE, 0, 64, NULL);
     assert_int_equal(nixl_xfer_post(xfer, NULL), NIXL_IN_PROG);
-    begin = clock_now_ns();
-    assert_int_equal(nixl_xfer_release(xfer), NIXL_ERR_REPOST_ACTIVE);
-    took_ms = (clock_now_ns() - begin) / NS_PER_MS;
-    assert_in_range(took_ms, 95, 400);
-    assert_words(nixl_error(), "release it again");
+    while (in_time_again(&in_time)) {
+        uint64_t begin = clock_now_ns();
+
+        assert_int_equal(nixl_xfer_release(xfer), NIXL_ERR_REPOST_ACTIVE);
+        in_time_note(&in_time, begin);
+        assert_words(nixl_error(), "release it again");
+    }
+    in_time_check(&in_time);
     assert_int_equal(nixl_xfer_poll(xfer), NIXL_IN_PROG);
     the_mock()->set("A", "hold", "no");
     assert_status(nixl_xfer_wait(xfer, 5000), NIXL_SUCCESS);
@@ -401,16 +403,20 @@ static void post_after_a_local_region_is_gone_is_refused(void **state) {
 
 static void waiting_ends_when_its_time_is_over(void **state) {
     struct agents agents;
+    struct in_time in_time = {.least_ms = 50, .most_ms = 250};
     struct nixl_xfer *xfer;
-    uint64_t begin;
 
     agents_begin(&agents, "hold", "yes");
     xfer = request_of(&agents, NIXL_WRITE, 0, 64, NULL);
     assert_int_equal(nixl_xfer_wait(xfer, 1000), NIXL_ERR_NOT_POSTED);
     assert_int_equal(nixl_xfer_post(xfer, NULL), NIXL_IN_PROG);
-    begin = clock_now_ns();
-    assert_int_equal(nixl_xfer_wait(xfer, 50), NIXL_IN_PROG);
-    assert_in_range((clock_now_ns() - begin) / NS_PER_MS, 50, 250);
+    while (in_time_again(&in_time)) {
+        uint64_t begin = clock_now_ns();
+
+        assert_int_equal(nixl_xfer_wait(xfer, 50), NIXL_IN_PROG);
+        in_time_note(&in_time, begin);
+    }
+    in_time_check(&in_time);
     assert_int_equal(nixl_xfer_wait(xfer, 0), NIXL_IN_PROG);
     the_mock()->set("A", "hold", "no");
     assert_status(nixl_xfer_wait(xfer, NIXL_NO_TIMEOUT), NIXL_SUCCESS);
@@ -423,28 +429,37 @@ static void deadline_cancels_with_words(void **state) {
         struct nixl_agent_config config = NIXL_AGENT_CONFIG_INIT;
         struct nixl_options options = NIXL_OPTIONS_INIT;
         struct nixl_param param = {"hold", "yes"};
+        struct in_time waited = {.least_ms = 90, .most_ms = 200};
+        struct in_time polled = {.least_ms = 90, .most_ms = 200};
         struct agents agents;
         struct nixl_xfer *xfer;
-        uint64_t begin;
 
         config.progress_thread = thread == 1;
         agents_begin_with(&agents, &config, &param, 1);
         the_mock()->set("A", "stubborn", "yes");
         options.timeout_ms = 100;
         xfer = request_of(&agents, NIXL_WRITE, 0, 64, &options);
-        begin = clock_now_ns();
-        assert_int_equal(nixl_xfer_post(xfer, NULL), NIXL_IN_PROG);
-        assert_int_equal(nixl_xfer_wait(xfer, 5000), NIXL_ERR_CANCELED);
-        assert_in_range((clock_now_ns() - begin) / NS_PER_MS, 90, 200);
-        assert_words(nixl_xfer_error(xfer), "its deadline of 100 ms passed");
-        /* Again: each post has its own time. */
-        begin = clock_now_ns();
-        assert_int_equal(nixl_xfer_post(xfer, NULL), NIXL_IN_PROG);
-        while (nixl_xfer_poll(xfer) == NIXL_IN_PROG) {
-            usleep(1000);
+        while (in_time_again(&waited)) {
+            uint64_t begin = clock_now_ns();
+
+            assert_int_equal(nixl_xfer_post(xfer, NULL), NIXL_IN_PROG);
+            assert_int_equal(nixl_xfer_wait(xfer, 5000), NIXL_ERR_CANCELED);
+            in_time_note(&waited, begin);
+            assert_words(nixl_xfer_error(xfer), "its deadline of 100 ms passed");
         }
-        assert_in_range((clock_now_ns() - begin) / NS_PER_MS, 90, 200);
-        assert_int_equal(nixl_xfer_poll(xfer), NIXL_ERR_CANCELED);
+        in_time_check(&waited);
+        /* Again: each post has its own time. */
+        while (in_time_again(&polled)) {
+            uint64_t begin = clock_now_ns();
+
+            assert_int_equal(nixl_xfer_post(xfer, NULL), NIXL_IN_PROG);
+            while (nixl_xfer_poll(xfer) == NIXL_IN_PROG) {
+                usleep(1000);
+            }
+            in_time_note(&polled, begin);
+            assert_int_equal(nixl_xfer_poll(xfer), NIXL_ERR_CANCELED);
+        }
+        in_time_check(&polled);
         assert_status(nixl_xfer_release(xfer), NIXL_SUCCESS);
         agents_end(&agents);
     }
@@ -454,25 +469,28 @@ static void stall_cancels_only_while_nothing_moves(void **state) {
     struct nixl_agent_config config = NIXL_AGENT_CONFIG_INIT;
     struct nixl_options options = NIXL_OPTIONS_INIT;
     struct nixl_param params[] = {{"hold", "yes"}, {"progress", "timed"}};
+    struct in_time in_time = {.least_ms = 130, .most_ms = 300};
     struct agents agents;
     struct nixl_xfer *xfer;
-    uint64_t begin;
 
     config.progress_thread = true;
     config.stall_timeout_ms = 150;
     agents_begin_with(&agents, &config, params, 2);
     xfer = request_of(&agents, NIXL_WRITE, 0, 4096, NULL);
-    begin = clock_now_ns();
-    assert_int_equal(nixl_xfer_post(xfer, NULL), NIXL_IN_PROG);
-    assert_int_equal(nixl_xfer_wait(xfer, 5000), NIXL_ERR_CANCELED);
-    assert_in_range((clock_now_ns() - begin) / NS_PER_MS, 130, 300);
-    assert_words(nixl_xfer_error(xfer), "stalled: nothing moved for 150 ms and peer \"B\" was silent");
+    while (in_time_again(&in_time)) {
+        uint64_t begin = clock_now_ns();
+
+        assert_int_equal(nixl_xfer_post(xfer, NULL), NIXL_IN_PROG);
+        assert_int_equal(nixl_xfer_wait(xfer, 5000), NIXL_ERR_CANCELED);
+        in_time_note(&in_time, begin);
+        assert_words(nixl_xfer_error(xfer), "stalled: nothing moved for 150 ms and peer \"B\" was silent");
+    }
+    in_time_check(&in_time);
     assert_status(nixl_xfer_release(xfer), NIXL_SUCCESS);
     /* Slow is not stalled: at a byte a round this takes longer than the limit. */
     the_mock()->set("A", "chunk", "1");
     the_mock()->set("A", "hold", "no");
     xfer = request_of(&agents, NIXL_WRITE, 0, 4096, NULL);
-    begin = clock_now_ns();
     assert_int_equal(nixl_xfer_post(xfer, NULL), NIXL_IN_PROG);
     while (nixl_xfer_wait(xfer, 10) == NIXL_IN_PROG) {
     }
@@ -503,9 +521,18 @@ static void stall_is_not_told_while_the_peer_is_heard(void **state) {
     agents_begin_with(&agents, &config, params, 2);
     xfer = request_of(&agents, NIXL_WRITE, 0, 4096, NULL);
     assert_int_equal(nixl_xfer_post(xfer, NULL), NIXL_IN_PROG);
+    heard = clock_now_ns();
     for (int i = 0; i < 40; i++) {
+        uint64_t before = heard;
+
         assert_status(nixl_notif_send(agents.b.agent, "A", "here", 4, NULL), NIXL_SUCCESS);
-        assert_int_equal(nixl_xfer_wait(xfer, 20), NIXL_IN_PROG);
+        heard = clock_now_ns();
+        if (nixl_xfer_wait(xfer, 20) != NIXL_IN_PROG) {
+            /* Only where this thread could not run for so long that the peer was silent indeed. */
+            assert_true(clock_now_ns() - before >= 390 * NS_PER_MS);
+            assert_int_equal(nixl_xfer_post(xfer, NULL), NIXL_IN_PROG);
+            i = 0;
+        }
     }
     /* Its own agent's and a stranger's words are no sign of it. */
     heard = clock_now_ns();

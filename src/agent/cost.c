@@ -42,7 +42,7 @@ static struct cost_record **records_of(struct nixl_xfer *xfer) {
 }
 
 /* The way's record, made when there is none; NULL without memory. */
-static struct cost_record *record_get(struct cost_record **records, unsigned slot) {
+static __attribute__((noinline)) struct cost_record *record_get(struct cost_record **records, unsigned slot) {
     struct cost_record *first = __atomic_load_n(records, __ATOMIC_ACQUIRE);
     struct cost_record *made = NULL;
 
@@ -74,8 +74,15 @@ void cost_free(struct cost_record *records) {
 }
 
 void cost_begin(struct nixl_xfer *xfer) {
-    xfer->cost = record_get(records_of(xfer), xfer->backend->slot);
-    if (xfer->cost != NULL) {
+    struct cost_record **records = records_of(xfer);
+    struct cost_record *record = __atomic_load_n(records, __ATOMIC_ACQUIRE);
+    unsigned slot = xfer->backend->slot;
+
+    if (__builtin_expect(record == NULL || record->slot != slot, 0)) {
+        record = record_get(records, slot);
+    }
+    xfer->cost = record;
+    if (record != NULL) {
         xfer->runs_to_time = COST_RUNS;
         xfer->is_timed = true;
     }

@@ -37,14 +37,14 @@ builds() { grep -q "\"name\": \"$1\"" "$tmp/b/meson-info/intro-targets.json"; }
 echo '1..12'
 configure --buildtype=debug -Dlibfabric_path=/nowhere -Dlog_level=error
 verdict 'a build with defaults, libfabric_path and a log level is configured' $?
-{ [ "$(plugins)" = 'plugin_POSIX plugin_UCX' ] && installs nixl/nixl.h && installs nixl.pc; } || { plugins >>"$tmp/log"; false; }
+{ [ "$(plugins)" = 'plugin_POSIX plugin_UCX' ] && installs '{includedir}/nixl"' && installs /nixl.pc && installs man3; } || { plugins >>"$tmp/log"; false; }
 verdict 'it has all backends, and installs headers and nixl.pc' $?
 compiles_with 'DNIXL_DEFAULT_LOG_LEVEL=.*error' && compiles_with ' -O0 -g '
 verdict 'the log level and the buildtype reach the compiler' $?
 
 configure -Denable_plugins=POSIX -Dinstall_headers=false -Dsanitizer=address,undefined && [ "$(plugins)" = plugin_POSIX ]
 verdict 'enable_plugins builds these backends only' $?
-! installs nixl/nixl.h && ! installs nixl.pc && ! installs share/man/man3
+! installs '{includedir}' && ! installs /nixl.pc && ! installs man3
 verdict 'install_headers=false leaves out headers, nixl.pc and the pages of functions' $?
 compiles_with '-fsanitize=address,undefined'
 verdict 'the sanitizer reaches the compiler' $?
@@ -65,7 +65,7 @@ verdict 'a backend that there is not is refused, with those there are' $?
 verdict 'a ucx_path without UCX is refused, with what is missing' $?
 
 if command -v doxygen >/dev/null 2>&1; then
-    configure -Dbuild_docs=true && builds reference && installs share/doc/nixl &&
+    configure -Dbuild_docs=true && builds reference && installs doc/nixl &&
         ninja -C "$tmp/b" docs/reference >>"$tmp/log" 2>&1 && grep -q nixl_xfer_post "$tmp/b/docs/reference/nixl_8h.html"
     verdict 'build_docs makes the reference of the functions' $?
 else

@@ -129,7 +129,7 @@ static void waiter_wakes_with_the_event(void **state) {
             begin(&agents, thread == 1, ways[way], "yes");
             xfer = request_of(&agents, NIXL_WRITE, 0, 4096, NULL);
             /* A lost event would cost 100 ms each time; a busy machine not each time. */
-            for (int i = 0; i < 5 && best_ms > 80; i++) {
+            for (int i = 0; i < 20 && best_ms > 90; i++) {
                 uint64_t start = clock_now_ns();
                 pthread_t other;
                 uint64_t ms;
@@ -142,7 +142,7 @@ static void waiter_wakes_with_the_event(void **state) {
                 best_ms = ms < best_ms ? ms : best_ms;
                 pthread_join(other, NULL);
             }
-            assert_in_range(best_ms, 49, 80);
+            assert_in_range(best_ms, 49, 90);
             /* Somebody slept within the backend that offers it: the waiter, or the thread. */
             assert_int_equal(the_mock()->count("A", "waits") > 0, way == 2);
             assert_status(nixl_xfer_release(xfer), NIXL_SUCCESS);
@@ -177,7 +177,7 @@ static void several_waiters_all_wake(void **state) {
         for (int i = 0; i < 4; i++) {
             waiters[i].xfer = request_of(&agents, NIXL_WRITE, (size_t)i * 4096, 4096, NULL);
         }
-        for (int round = 0; round < 5 && best_ms > 40; round++) {
+        for (int round = 0; round < 20 && best_ms > 40; round++) {
             uint64_t worst_ms = 0;
             uint64_t go;
 

@@ -13,7 +13,7 @@ from conftest import SOURCE
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WHEELS = glob.glob(os.path.join(SOURCE, "dist", "nixl-*.whl"))
-# No compiler, no build tree, no UCX of the environment's choice; warnings that tcp is slow, which is asked for, are not printed.
+# No compiler, no build tree, no UCX of the environment's choice; no warning that tcp, asked for here, is slow.
 BARE = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "NIXL_LOG_LEVEL": "ERROR", "UCX_TLS": "tcp,self"}
 
 pytestmark = pytest.mark.skipif(not WHEELS, reason="there is no wheel in dist/ (make wheel)")

@@ -301,13 +301,17 @@ static nixl_status_t make(struct nixl_agent *agent, nixl_xfer_op_t op, const str
         }
         tables_leave(agent);
         if (made != NULL) {
-            tried |= 1u << order[0]->slot;
             status = build_offer(made);
+            if (__builtin_expect(status == NIXL_SUCCESS && best == NULL && (mask & (mask - 1)) == 0, 1)) {
+                *xfer = made; /* nobody else could */
+                return status;
+            }
+            tried |= 1u << order[0]->slot;
         }
         if (made != NULL && status == NIXL_SUCCESS) {
             if (best == NULL) {
                 best = made;
-                among = (mask & (mask - 1)) != 0 ? select_rivals(agent, options, mask, order[0]) : 0;
+                among = select_rivals(agent, options, mask, order[0]);
             } else {
                 best = select_cheaper(best, made);
             }

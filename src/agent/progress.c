@@ -151,11 +151,12 @@ static bool arm_all(struct nixl_agent *agent, const struct nixl_backend *besides
     lock_take(&agent->progress.arming);
     for (unsigned slot = 0; slot < count && armed; slot++) {
         struct nixl_backend *backend = agent->backends[slot];
-        uint64_t period_ns = backend->instance.period_us * NS_PER_US;
+        uint64_t period_ns;
 
-        if (!backend->needs_progress || backend == besides) {
+        if (backend == besides || !backend->needs_progress) {
             continue;
         }
+        period_ns = backend->instance.period_us * NS_PER_US;
         if (backend->instance.event_fd >= 0) {
             nixl_status_t status = backend->ops.arm(backend->self);
 

@@ -18,6 +18,7 @@
 #define WAIT_MS 20000
 
 struct fixture {
+    bool is_own_copy; /* may go by our copies of the kernel; UCX 1.22 has its own, which it calls cma too */
     struct harness h;
     struct remote r;
     struct harness_memory m;
@@ -29,6 +30,7 @@ static int setup(void **state) {
     struct fixture *f = calloc(1, sizeof *f);
 
     (void)harness_transports(tls);
+    f->is_own_copy = strncmp(tls, "ucx:", 4) != 0;
     if (!remote_start(&f->r, "remote", MEMORY, NULL) ||
         harness_open(&f->h, "local", NULL, false) != NIXL_SUCCESS ||
         !harness_register(&f->h, &f->m, MEMORY) ||
@@ -362,7 +364,8 @@ static void cost_is_told(void **state) {
     assert_int_equal(f->h.ops->cost(f->h.self, &q.request, &b), NIXL_SUCCESS);
     harness_request_close(&f->h, &q);
     assert_int_equal(f->h.ops->peer_transport(f->h.self, f->peer, DRAM_SEG, text, sizeof text), NIXL_SUCCESS);
-    assert_int_equal(a.method, strcmp(text, "cma") == 0 ? NIXL_COST_MEASURED : NIXL_COST_ANALYTICAL_BACKEND);
+    assert_int_equal(a.method, f->is_own_copy && strcmp(text, "cma") == 0 ? NIXL_COST_MEASURED
+                                                                          : NIXL_COST_ANALYTICAL_BACKEND);
     assert_true(a.duration_ns > 0 && a.margin_ns > 0 && b.margin_ns > 0);
     assert_true(b.duration_ns > a.duration_ns);
 }

@@ -134,13 +134,16 @@ static size_t on_bytes(char *data, size_t size, size_t count, void *ctx) {
 
 static int on_progress(void *ctx, curl_off_t down_total, curl_off_t down, curl_off_t up_total,
                        curl_off_t up) {
-    const uint64_t stop_ns = __atomic_load_n(&((struct etcd_http *)ctx)->stop_ns, __ATOMIC_ACQUIRE);
+    const struct etcd_http *http = ctx;
+    const uint64_t stop_ns = __atomic_load_n(&http->stop_ns, __ATOMIC_ACQUIRE);
 
     (void)down_total;
     (void)down;
     (void)up_total;
     (void)up;
-    return stop_ns != 0 && clock_now_ns() >= stop_ns; /* other than 0 ends the request */
+    /* Other than 0 ends the request. */
+    return (stop_ns != 0 && clock_now_ns() >= stop_ns) ||
+           (http->interrupted != NULL && __atomic_load_n(http->interrupted, __ATOMIC_RELAXED) != 0);
 }
 
 static struct curl_slist *headers_make(struct etcd_http *http) {

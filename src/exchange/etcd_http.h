@@ -20,7 +20,8 @@ struct etcd_http {
     char *user, *password, *ca, *certificate, *key;
     char *token; /* of user and password; NULL: none yet */
     CURL *easy;
-    uint64_t stop_ns; /* when calls end, whatever they do; 0: not yet known */
+    uint64_t stop_ns;       /* when calls end, whatever they do; 0: not yet known */
+    const int *interrupted; /* other than 0 there ends calls, too; NULL: none */
 };
 
 /* A stream of lines, for a watch. */

@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """nixlbench's ETCD runtime with a real etcd: processes started by hand meet, measure, and leave nothing behind; runs that
 crash do not hold up the next one."""
+import base64
+import contextlib
 import json
 import signal
+import socket
 import subprocess
 import time
 
-from bench_support import BENCH, Etcd, bench, environment, etcd_keys, free_port, main, refused, wait_until
+from bench_support import BENCH, Etcd, bench, environment, etcd_call, etcd_keys, free_port, main, refused, wait_until
 from exchange_namespaces import SIDES, Cable
 
 FLAGS = ["--start_block_size=4K", "--max_block_size=16K", "--num_iter=64", "--warmup_iter=16", "--progress=off", "--output=json"]
@@ -97,14 +100,9 @@ def a_process_killed_while_it_waits_does_not_hold_up_the_next_run():
 
 
 def what_a_crashed_reference_run_left_is_no_obstacle():
-    import base64
-    import urllib.request
     with Etcd() as endpoint:
         for key, value in (("/size", "2"), ("barrier/start_barrier/0/0", "1"), ("msg+int_data/src=0/dst=1", "17")):
-            body = {"key": base64.b64encode(b"xferbench/default/" + key.encode()).decode(),
-                    "value": base64.b64encode(value.encode()).decode()}
-            urllib.request.urlopen(urllib.request.Request(endpoint + "/v3/kv/put", json.dumps(body).encode(), method="POST"),
-                                   timeout=10).close()
+            etcd_call(endpoint, "put", key=b"xferbench/default/" + key.encode(), value=value.encode())
         run_of(endpoint, 2)
         assert not etcd_keys(endpoint, "xferbench/")
 
@@ -140,6 +138,79 @@ def ctrl_c_while_waiting_ends_at_once_and_leaves_no_key():
         assert not etcd_keys(endpoint, "xferbench/default//rank/")
 
 
+def etcd_restarts_while_a_process_waits():
+    etcd = Etcd()
+    with etcd as endpoint:
+        first = start(endpoint)
+        wait_until(lambda: etcd_keys(endpoint, "xferbench/default//rank/"), 10, "its rank")
+        etcd.kill()
+        time.sleep(0.5)
+        etcd.start()
+        ends = finish([first, start(endpoint)])
+        assert all(rc == 0 for rc, _, _ in ends), ends
+        assert "it is tried again" in ends[0][2], ends
+
+
+def etcd_that_hangs_holds_up_no_ctrl_c():
+    etcd = Etcd()
+    with etcd as endpoint:
+        p = start(endpoint)
+        wait_until(lambda: etcd_keys(endpoint, "xferbench/default//rank/"), 10, "its rank")
+        etcd.process.send_signal(signal.SIGSTOP)
+        time.sleep(0.5)
+        begin = time.monotonic()
+        p.send_signal(signal.SIGINT)
+        rc, _, err = finish([p], 20)[0]
+        etcd.process.send_signal(signal.SIGCONT)
+        assert rc == 1 and "interrupted" in err, (rc, err)
+        assert time.monotonic() - begin < 4, time.monotonic() - begin
+
+
+def strangers_at_the_port_hold_up_nobody():
+    with Etcd() as endpoint, contextlib.ExitStack() as stack:
+        first = start(endpoint)
+        wait_until(lambda: etcd_keys(endpoint, "xferbench/default//rank/"), 10, "its rank")
+        told = etcd_call(endpoint, "range", key=b"xferbench/default//nixl/0")["kvs"][0]["value"]
+        port = int(base64.b64decode(told).split()[1])
+        for i in range(120):
+            stranger = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+            if i % 3:
+                stranger.sendall(b"GET / HTTP/1.1\r\n\r\n"[:3 if i % 3 == 1 else 40])
+        ends = finish([first, start(endpoint)], 30)
+        assert all(rc == 0 for rc, _, _ in ends), ends
+
+
+def process_0_of_another_making(endpoint, told):
+    """Takes the first place, with these words."""
+    for key, value in (("nixl/0", told), ("size", b"1"), ("rank/0", b"active")):
+        etcd_call(endpoint, "put", key=b"xferbench/default//" + key.encode(), value=value)
+
+
+def addresses_that_lead_nowhere_hold_up_nobody():
+    with Etcd() as endpoint, socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(20)
+        nowhere = b" ".join(b"203.0.113.%d" % i for i in range(1, 15))
+        process_0_of_another_making(endpoint, b"%016x %d %s 127.0.0.1" % (7, listener.getsockname()[1], nowhere))
+        p = start(endpoint)
+        connection, _ = listener.accept()
+        with connection:
+            hello = connection.recv(16, socket.MSG_WAITALL)
+            assert int.from_bytes(hello[:8], "little") == 7 and len(hello) == 16, hello
+            connection.sendall(hello)
+            assert connection.recv(1), "it hung up"  # the first barrier: it has taken us
+        assert finish([p], 20)[0][0] == 1
+
+
+def what_others_write_into_etcd_is_shown_without_control_characters():
+    for told, words in ((b"%016x 1 127.0.0.1\n--backend \x1b[31mred" % 7, "started with \"--backend \\x1b[31mred\""),
+                        (b"%016x 70000 127.0.0.1" % 7, "an address that cannot be read")):
+        with Etcd() as endpoint:
+            process_0_of_another_making(endpoint, told)
+            p = start(endpoint)
+            err = finish([p], 40)[0][2]
+            assert words in err and "\x1b" not in err, err
+
+
 def what_cannot_be_is_refused_in_words():
     refused("--etcd_endpoints=ftp://127.0.0.1", words=["--etcd_endpoints", "neither http:// nor https://"])
     refused(f"--etcd_endpoints=http://127.0.0.1:{free_port()}", words=["etcd at http://127.0.0.1"])
@@ -159,5 +230,10 @@ main([
     a_process_killed_in_the_middle_ends_the_others_in_words_and_frees_the_name,
     other_flags_at_the_other_end_are_named,
     ctrl_c_while_waiting_ends_at_once_and_leaves_no_key,
+    etcd_restarts_while_a_process_waits,
+    etcd_that_hangs_holds_up_no_ctrl_c,
+    strangers_at_the_port_hold_up_nobody,
+    addresses_that_lead_nowhere_hold_up_nobody,
+    what_others_write_into_etcd_is_shown_without_control_characters,
     what_cannot_be_is_refused_in_words,
 ])

@@ -110,16 +110,23 @@ class Etcd:
             raise Skip("etcd is not there (Debian: etcd-server)")
         self.folder = tempfile.mkdtemp(prefix="nixl-etcd-")
         client, peer = (f"http://{self.address}:{free_port()}" for _ in range(2))
-        self.process = subprocess.Popen(
-            [*self.within, "etcd", "--data-dir", self.folder + "/data", "--listen-client-urls", client,
-             "--advertise-client-urls", client, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
-             "--initial-cluster", "default=" + peer], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        wait_until(lambda: self.answers(client), 20, "etcd")
+        self.command = [*self.within, "etcd", "--data-dir", self.folder + "/data", "--listen-client-urls", client,
+                        "--advertise-client-urls", client, "--listen-peer-urls", peer,
+                        "--initial-advertise-peer-urls", peer, "--initial-cluster", "default=" + peer]
+        self.client = client
+        self.start()
         return client
 
-    def __exit__(self, *_):
+    def start(self):
+        self.process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_until(lambda: self.answers(self.client), 20, "etcd")
+
+    def kill(self):
         self.process.kill()
         self.process.wait()
+
+    def __exit__(self, *_):
+        self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -130,6 +137,14 @@ def etcd_keys(endpoint, prefix):
     request = urllib.request.Request(endpoint + "/v3/kv/range", json.dumps(body).encode(), method="POST")
     with urllib.request.urlopen(request, timeout=10) as answer:
         return sorted(base64.b64decode(kv["key"]).decode() for kv in json.load(answer).get("kvs", []))
+
+
+def etcd_call(endpoint, path, **fields):
+    """One call of etcd's gateway; keys and values as bytes."""
+    body = {name: base64.b64encode(value).decode() if isinstance(value, bytes) else value for name, value in fields.items()}
+    request = urllib.request.Request(f"{endpoint}/v3/kv/{path}", json.dumps(body).encode(), method="POST")
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return json.load(answer)
 
 
 def main(tests):

@@ -31,11 +31,11 @@ static bool put(struct runtime *runtime, const char *key, const void *value, siz
     struct etcd_meeting *meeting = runtime->meeting;
 
     return etcd_meeting_keep(runtime) &&
-           etcd_meeting_ok(runtime, etcd_put(&meeting->http, key, value, len, meeting->lease, NULL));
+           ETCD_TRY(runtime, etcd_put(&meeting->http, key, value, len, meeting->lease, NULL));
 }
 
 static bool drop(struct runtime *runtime, const char *key) {
-    return etcd_meeting_ok(runtime, etcd_delete(&runtime->meeting->http, key));
+    return ETCD_TRY(runtime, etcd_delete(&runtime->meeting->http, key));
 }
 
 /* Waits until the key is there, or until it is gone. `value` NULL: what it holds does not matter. */
@@ -47,7 +47,7 @@ static bool await_key(struct runtime *runtime, const char *key, bool is_there, s
     bool is_met;
 
     do {
-        if (!etcd_meeting_ok(runtime, etcd_get(&runtime->meeting->http, key, &reply))) {
+        if (!ETCD_TRY(runtime, etcd_get(&runtime->meeting->http, key, &reply))) {
             return false;
         }
         is_met = (reply.kv_count != 0) == is_there;
@@ -137,13 +137,13 @@ static bool keys_barrier(struct runtime *runtime, const char *name) {
         return false;
     }
     do {
-        if (!etcd_meeting_ok(runtime, etcd_list(&meeting->http, head, &reply))) {
+        if (!ETCD_TRY(runtime, etcd_list(&meeting->http, head, &reply))) {
             return false;
         }
         count = reply.kv_count;
         etcd_reply_free(&reply);
         if (count == 0 || count >= runtime->size) {
-            return runtime->rank != 0 || etcd_meeting_ok(runtime, etcd_delete_all(&meeting->http, head));
+            return runtime->rank != 0 || ETCD_TRY(runtime, etcd_delete_all(&meeting->http, head));
         }
     } while (etcd_meeting_wait(runtime, since_ns, &round, "the other end at barrier \"%s\"", name));
     return false;

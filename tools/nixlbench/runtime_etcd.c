@@ -32,11 +32,53 @@
 #define PATIENCE_MS 180000 /* as long as the reference's ends wait for each other */
 #define HELLO_MS 20000     /* until all are connected */
 #define SAY_AFTER_MS 1000  /* then tell whom this process waits for */
+#define AWAY_NAP_MS 200    /* between two calls to an etcd that is away */
 
 /* ---- the lease, failures, waiting ---- */
 
 bool etcd_meeting_ok(struct runtime *runtime, nixl_status_t status) {
-    return status == NIXL_SUCCESS || runtime_fail(runtime, "%s", error_text());
+    return status == NIXL_SUCCESS ||
+           (stop_requested() ? runtime_fail(runtime, "interrupted while etcd was asked: %s", error_text())
+                             : runtime_fail(runtime, "%s", error_text()));
+}
+
+/* Passes the time, and makes progress. */
+static void nap(struct runtime *runtime, uint64_t nap_ns) {
+    uint64_t begin_ns = clock_now_ns();
+
+    while (clock_now_ns() - begin_ns < nap_ns && !stop_requested()) {
+        if (runtime->idle == NULL || !runtime->idle(runtime->idle_ctx)) {
+            struct timespec one = {0, runtime->idle == NULL ? 1000000 : 20000};
+
+            nanosleep(&one, NULL);
+        }
+    }
+}
+
+bool etcd_meeting_again(struct runtime *runtime, nixl_status_t status) {
+    struct etcd_meeting *meeting = runtime->meeting;
+    uint64_t now_ns = clock_now_ns();
+
+    if (status != NIXL_ERR_REMOTE_DISCONNECT) {
+        meeting->has_answered = true;
+        meeting->away_ns = 0;
+        return false;
+    }
+    if (!meeting->has_answered || stop_requested()) {
+        return false;
+    }
+    if (meeting->away_ns == 0) {
+        meeting->away_ns = now_ns;
+    }
+    if (now_ns - meeting->away_ns > meeting->patience_ms * NS_PER_MS) {
+        return false;
+    }
+    if (!meeting->is_away_said) {
+        meeting->is_away_said = true;
+        fprintf(stderr, "nixlbench: %s; it is tried again\n", error_text());
+    }
+    nap(runtime, AWAY_NAP_MS * NS_PER_MS);
+    return true;
 }
 
 bool etcd_meeting_keep(struct runtime *runtime) {
@@ -47,19 +89,17 @@ bool etcd_meeting_keep(struct runtime *runtime) {
     if (meeting->lease != 0 && now_ns - meeting->kept_ns < meeting->lease_s * NS_PER_S / 3) {
         return true;
     }
-    if (meeting->lease != 0 &&
-        !etcd_meeting_ok(runtime, etcd_lease_keep(&meeting->http, meeting->lease, &ttl_s))) {
+    if (meeting->lease != 0 && !ETCD_TRY(runtime, etcd_lease_keep(&meeting->http, meeting->lease, &ttl_s))) {
         return false;
     }
     meeting->kept_ns = now_ns;
     return ttl_s > 0 ||
-           etcd_meeting_ok(runtime, etcd_lease_grant(&meeting->http, meeting->lease_s, &meeting->lease));
+           ETCD_TRY(runtime, etcd_lease_grant(&meeting->http, meeting->lease_s, &meeting->lease));
 }
 
 bool etcd_meeting_wait(struct runtime *runtime, uint64_t since_ns, unsigned *round, const char *fmt, ...) {
-    uint64_t begin_ns = clock_now_ns();
     uint64_t nap_ns = (*round < 10 ? 2 : *round < 50 ? 10 : 50) * NS_PER_MS;
-    bool is_late = begin_ns - since_ns > runtime->meeting->patience_ms * NS_PER_MS;
+    bool is_late = clock_now_ns() - since_ns > runtime->meeting->patience_ms * NS_PER_MS;
     char what[400];
     va_list args;
 
@@ -72,13 +112,7 @@ bool etcd_meeting_wait(struct runtime *runtime, uint64_t since_ns, unsigned *rou
                                 : runtime_fail(runtime, "waited %" PRIu64 " s for %s",
                                                runtime->meeting->patience_ms / 1000, what);
     }
-    while (clock_now_ns() - begin_ns < nap_ns) {
-        if (runtime->idle == NULL || !runtime->idle(runtime->idle_ctx)) {
-            struct timespec nap = {0, runtime->idle == NULL ? 1000000 : 20000};
-
-            nanosleep(&nap, NULL);
-        }
-    }
+    nap(runtime, nap_ns);
     return etcd_meeting_keep(runtime);
 }
 
@@ -157,7 +191,7 @@ static bool call_roll(struct runtime *runtime, struct roll *roll) {
     snprintf(head, sizeof head, "%s/", meeting->prefix);
     snprintf(rank_head, sizeof rank_head, "%s/rank/", meeting->prefix);
     snprintf(self_head, sizeof self_head, "%s/nixl/", meeting->prefix);
-    if (!etcd_meeting_ok(runtime, etcd_list(&meeting->http, head, &reply))) {
+    if (!ETCD_TRY(runtime, etcd_list(&meeting->http, head, &reply))) {
         return false;
     }
     memset(roll->places, 0, runtime->size * sizeof *roll->places);
@@ -203,8 +237,7 @@ static bool put(struct runtime *runtime, const char *value, const char *fmt, uns
 
     snprintf(tail, sizeof tail, fmt, rank);
     snprintf(key, sizeof key, "%s/%s", meeting->prefix, tail);
-    return etcd_meeting_ok(runtime,
-                           etcd_put(&meeting->http, key, value, strlen(value), meeting->lease, NULL));
+    return ETCD_TRY(runtime, etcd_put(&meeting->http, key, value, strlen(value), meeting->lease, NULL));
 }
 
 static bool remove_all(struct runtime *runtime) {
@@ -223,7 +256,7 @@ static bool take_place(struct runtime *runtime, struct roll *roll, const char *s
     rank = roll->registered;
     if (!roll->is_empty && count_taken(roll, runtime->size) == 0) {
         /* Left by a run that crashed: nobody of it lives. */
-        if (!remove_all(runtime)) {
+        if (!ETCD_TRY(runtime, etcd_delete_all(&runtime->meeting->http, runtime->meeting->prefix))) {
             return false;
         }
         rank = 0;
@@ -251,9 +284,8 @@ static bool take_place_locked(struct runtime *runtime, struct roll *roll, const 
 
     snprintf(name, sizeof name, "%s/lock", meeting->prefix);
     do {
-        status = etcd_lease_grant(&meeting->http, LOCK_LEASE_S, &lease);
-        if (status != NIXL_SUCCESS) {
-            return etcd_meeting_ok(runtime, status);
+        if (!ETCD_TRY(runtime, etcd_lease_grant(&meeting->http, LOCK_LEASE_S, &lease))) {
+            return false;
         }
         status = etcd_lock(&meeting->http, name, lease);
         if (status != NIXL_SUCCESS) {
@@ -301,7 +333,9 @@ static unsigned count_connected(const struct runtime *runtime) {
 /* All have met: calls those of lower ranks. One that cannot be reached may be dead, so that is not the end yet. */
 static void call_peers(struct runtime *runtime, const struct roll *roll) {
     for (unsigned i = 0; i < runtime->rank; i++) {
-        if (runtime->channels[i].fd < 0 && !mesh_call(runtime, i, roll->places[i].self)) {
+        /* A call may take seconds. */
+        if (runtime->channels[i].fd < 0 &&
+            (!etcd_meeting_keep(runtime) || !mesh_call(runtime, i, roll->places[i].self))) {
             return;
         }
     }
@@ -316,8 +350,12 @@ static bool compare_flags(struct runtime *runtime, const struct roll *roll) {
         other_left = text_of(strchrnul(roll->places[i].self, '\n'));
         while (text_split(&mine_left, '\n', &mine) && text_split(&other_left, '\n', &other)) {
             if (mine.len != other.len || memcmp(mine.at, other.at, mine.len) != 0) {
-                return runtime_fail(runtime, "process %u was started with %.*s, this one, %u, with %.*s", i,
-                                    (int)other.len, other.at, runtime->rank, (int)mine.len, mine.at);
+                char shown[160];
+
+                /* Anybody may have written that, so it is not for a terminal as it is. */
+                return runtime_fail(runtime, "process %u was started with %s, this one, %u, with %.*s", i,
+                                    text_quote(shown, sizeof shown, other.at, other.len), runtime->rank,
+                                    (int)mine.len, mine.at);
             }
         }
     }
@@ -378,6 +416,8 @@ static bool attend(struct runtime *runtime, struct attendee *me, bool *is_done) 
     if (!me->is_registered) {
         return true;
     }
+    /* Also while others are missing: strangers must not fill the queue in which these will stand. */
+    mesh_answer(runtime, me->listener, me->nonce);
     if (strcmp(roll->places[runtime->rank].self, me->self) != 0 || roll->registered <= runtime->rank ||
         count_taken(roll, runtime->rank + 1) != runtime->rank + 1) {
         return leave(runtime, me);
@@ -397,7 +437,6 @@ static bool attend(struct runtime *runtime, struct attendee *me, bool *is_done) 
     }
     runtime->error[0] = '\0';
     call_peers(runtime, roll);
-    mesh_answer(runtime, me->listener, me->nonce);
     *is_done = count_connected(runtime) == runtime->size;
     if (!*is_done && clock_now_ns() - me->complete_ns > HELLO_MS * NS_PER_MS) {
         return runtime->error[0] == '\0' &&
@@ -432,7 +471,12 @@ static bool meet(struct runtime *runtime, struct attendee *me) {
             return false;
         }
     }
-    return false;
+    /* Ctrl-C also ends a call of etcd that was on its way: what matters is whom it was for. */
+    return stop_requested() && runtime->error[0] != '\0'
+               ? runtime_fail(runtime,
+                              "interrupted while waiting for %u of %u processes of group \"%s\" in etcd",
+                              runtime->size - count_taken(&me->roll, runtime->size), runtime->size, group)
+               : false;
 }
 
 /* ---- beginning and end ---- */
@@ -460,10 +504,13 @@ static bool settle(struct runtime *runtime, const char *group) {
            etcd_meeting_ok(runtime, etcd_lease_revoke(&meeting->http, old));
 }
 
-/* All hang together: the name is free for the next run. */
+/* All hang together: the name is free for the next run, or will be when the leases end, if etcd does not answer now. */
 static bool part_from_etcd(struct runtime *runtime) {
-    if (!runtime_barrier(runtime, "connected") || (runtime->rank == 0 && !remove_all(runtime))) {
+    if (!runtime_barrier(runtime, "connected")) {
         return false;
+    }
+    if (runtime->rank == 0) {
+        (void)remove_all(runtime);
     }
     (void)etcd_lease_revoke(&runtime->meeting->http, runtime->meeting->lease);
     return true;
@@ -477,6 +524,7 @@ static bool begin(struct runtime *runtime, struct attendee *me) {
     if (etcd_http_open(&meeting->http, endpoints) != NIXL_SUCCESS) {
         return runtime_fail(runtime, "--etcd_endpoints: %s", error_text());
     }
+    meeting->http.interrupted = &stop_signal;
     me->listener = mesh_listen(&me->port);
     if (me->listener < 0) {
         return runtime_fail(runtime, "no port to listen at: %s", strerror(errno));
@@ -519,6 +567,7 @@ bool runtime_open_etcd(struct runtime *runtime, const struct bench_plan *plan) {
     snprintf(runtime->meeting->prefix, sizeof runtime->meeting->prefix, "xferbench/%s/",
              plan->config->benchmark_group);
     ok = begin(runtime, me);
+    mesh_close(runtime);
     if (me->listener >= 0) {
         close(me->listener);
     }
@@ -534,6 +583,7 @@ void runtime_close_etcd(struct runtime *runtime) {
         return;
     }
     if (meeting->is_meeting && meeting->http.endpoint_count != 0) {
+        meeting->http.interrupted = NULL;
         etcd_http_stop(&meeting->http); /* whatever etcd does, this ends soon */
         if (runtime->keys != NULL) {
             (void)remove_all(runtime);

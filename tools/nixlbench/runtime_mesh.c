@@ -22,7 +22,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define CONNECT_MS 1000 /* for one address of a peer */
+#define CONNECT_MS 1000 /* for a peer to be reached and to answer, or for a guest to say who it is */
 #define ADDRESSES_MOST 16
 
 int mesh_listen(uint16_t *port) {
@@ -89,106 +89,183 @@ struct hello {
     uint32_t size;
 };
 
-/* All of it within CONNECT_MS. */
-static bool all_bytes(int fd, void *data, size_t len, bool is_send) {
-    uint64_t deadline_ns = clock_now_ns() + CONNECT_MS * NS_PER_MS;
-    char *at = data;
-
-    while (len != 0) {
-        struct pollfd p = {.fd = fd, .events = is_send ? POLLOUT : POLLIN};
-        ssize_t n;
-
-        if (clock_now_ns() > deadline_ns || stop_requested()) {
-            return false;
-        }
-        if (poll(&p, 1, 100) <= 0) {
-            continue;
-        }
-        n = is_send ? send(fd, at, len, MSG_NOSIGNAL | MSG_DONTWAIT) : recv(fd, at, len, MSG_DONTWAIT);
-        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
-            return false;
-        }
-        if (n > 0) {
-            at += n;
-            len -= (size_t)n;
-        }
-    }
-    return true;
-}
-
-static int connect_to(const char *address, uint16_t port) {
+/* A socket on its way to an address; -1 without. */
+static int connect_begin(const char *address, uint16_t port) {
     struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
     bool is_v4 = inet_pton(AF_INET, address, &v4.sin_addr) == 1;
     const struct sockaddr *at = is_v4 ? (struct sockaddr *)&v4 : (struct sockaddr *)&v6;
-    struct pollfd p = {.events = POLLOUT};
-    socklen_t len = sizeof(int);
-    int error = 0;
+    int fd;
 
     if (!is_v4 && inet_pton(AF_INET6, address, &v6.sin6_addr) != 1) {
         return -1;
     }
-    p.fd = socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (p.fd < 0) {
-        return -1;
+    fd = socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0 && connect(fd, at, is_v4 ? sizeof v4 : sizeof v6) != 0 && errno != EINPROGRESS) {
+        close(fd);
+        fd = -1;
     }
-    if ((connect(p.fd, at, is_v4 ? sizeof v4 : sizeof v6) != 0 && errno != EINPROGRESS) ||
-        poll(&p, 1, CONNECT_MS) != 1 || getsockopt(p.fd, SOL_SOCKET, SO_ERROR, &error, &len) != 0 ||
-        error != 0) {
-        close(p.fd);
-        return -1;
-    }
-    return p.fd;
+    return fd;
 }
 
-/* Calls the process of rank `to` at one address after another; the right one answers with the hello's own words. */
-bool mesh_call(struct runtime *runtime, unsigned to, const char *self) {
-    struct hello hello = {.from = runtime->rank, .size = runtime->size}, answer;
-    unsigned port;
-    int used;
+static bool is_connected(int fd) {
+    socklen_t len = sizeof(int);
+    int error = 0;
 
-    if (sscanf(self, "%16" SCNx64 " %u%n", &hello.nonce, &port, &used) != 2) {
+    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == 0;
+}
+
+/* The hello's own words come back within CONNECT_MS. */
+static bool is_right_one(int fd, const struct hello *hello) {
+    uint64_t deadline_ns = clock_now_ns() + CONNECT_MS * NS_PER_MS;
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    struct hello answer;
+
+    if (send(fd, hello, sizeof *hello, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof *hello) {
+        return false;
+    }
+    while (clock_now_ns() < deadline_ns && !stop_requested()) {
+        if (poll(&p, 1, 50) > 0) {
+            return recv(fd, &answer, sizeof answer, MSG_DONTWAIT) == sizeof answer &&
+                   memcmp(&answer, hello, sizeof answer) == 0;
+        }
+    }
+    return false;
+}
+
+/*
+ * The first of those that connects and is the right one, or -1; the others are still open, or -1. One is greeted at a time:
+ * several may lead to the same process, which keeps the connection that was greeted last.
+ */
+static int greet(struct pollfd *calls, nfds_t count, const struct hello *hello) {
+    uint64_t deadline_ns = clock_now_ns() + CONNECT_MS * NS_PER_MS;
+    nfds_t left = count;
+
+    while (left != 0 && clock_now_ns() < deadline_ns && !stop_requested()) {
+        if (poll(calls, count, 50) <= 0) {
+            continue;
+        }
+        for (nfds_t i = 0; i < count; i++) {
+            if (calls[i].fd < 0 || calls[i].revents == 0) {
+                continue;
+            }
+            if (is_connected(calls[i].fd) && is_right_one(calls[i].fd, hello)) {
+                return calls[i].fd;
+            }
+            close(calls[i].fd);
+            calls[i].fd = -1;
+            left--;
+        }
+    }
+    return -1;
+}
+
+/* Calls the process of rank `to` at all its addresses at once, because those that lead nowhere take their time. */
+bool mesh_call(struct runtime *runtime, unsigned to, const char *self) {
+    struct hello hello = {.from = runtime->rank, .size = runtime->size};
+    struct pollfd calls[ADDRESSES_MOST];
+    char shown[400];
+    nfds_t count = 0;
+    unsigned port;
+    int used = 0, won;
+
+    if (sscanf(self, "%16" SCNx64 " %5u%n", &hello.nonce, &port, &used) != 2 || port == 0 ||
+        port > UINT16_MAX) {
         return runtime_fail(runtime, "process %u wrote an address that cannot be read into etcd", to);
     }
     for (struct text rest = {self + used, strcspn(self + used, "\n")}, piece;
-         text_split(&rest, ' ', &piece);) {
+         count < ADDRESSES_MOST && text_split(&rest, ' ', &piece);) {
         char address[INET6_ADDRSTRLEN];
-        int fd;
 
         snprintf(address, sizeof address, "%.*s", (int)piece.len, piece.at);
-        fd = piece.len != 0 ? connect_to(address, (uint16_t)port) : -1;
-        if (fd >= 0 && all_bytes(fd, &hello, sizeof hello, true) &&
-            all_bytes(fd, &answer, sizeof answer, false) && memcmp(&answer, &hello, sizeof hello) == 0) {
-            runtime_tune(fd);
-            runtime->channels[to].fd = fd;
-            return true;
-        }
-        if (fd >= 0) {
-            close(fd);
+        calls[count] = (struct pollfd){.fd = connect_begin(address, (uint16_t)port), .events = POLLOUT};
+        count += calls[count].fd >= 0;
+    }
+    won = greet(calls, count, &hello);
+    for (nfds_t i = 0; i < count; i++) {
+        if (calls[i].fd >= 0 && calls[i].fd != won) {
+            close(calls[i].fd);
         }
     }
-    return runtime_fail(runtime, "process %u cannot be reached at any of its addresses:%.*s, port %u", to,
-                        (int)strcspn(self + used, "\n"), self + used, port);
+    if (won >= 0) {
+        runtime_tune(won);
+        runtime->channels[to].fd = won;
+        return true;
+    }
+    return runtime_fail(runtime, "process %u cannot be reached at any of its addresses: %s, port %u", to,
+                        text_quote(shown, sizeof shown, self + used, strcspn(self + used, "\n")), port);
 }
 
-/* Takes the calls of higher ranks that have come. A stranger holds up the others for CONNECT_MS at most. */
+/* True when the guest has been dealt with: it is one of the run's, or none, or has said nothing for too long. */
+static bool guest_heard(struct runtime *runtime, const struct mesh_guest *guest, uint64_t nonce) {
+    struct hello hello;
+    ssize_t n = recv(guest->fd, &hello, sizeof hello, MSG_DONTWAIT | MSG_PEEK);
+
+    if ((n > 0 && n < (ssize_t)sizeof hello) || (n < 0 && (errno == EAGAIN || errno == EINTR))) {
+        if (clock_now_ns() - guest->since_ns < CONNECT_MS * NS_PER_MS) {
+            return false;
+        }
+    } else if (n == (ssize_t)sizeof hello && hello.nonce == nonce && hello.size == runtime->size &&
+               hello.from > runtime->rank && hello.from < runtime->size &&
+               recv(guest->fd, &hello, sizeof hello, MSG_DONTWAIT) == n &&
+               send(guest->fd, &hello, sizeof hello, MSG_NOSIGNAL | MSG_DONTWAIT) == n) {
+        /* Who calls again has given up an earlier call that was not answered in time. */
+        if (runtime->channels[hello.from].fd >= 0) {
+            close(runtime->channels[hello.from].fd);
+        }
+        runtime_tune(guest->fd);
+        runtime->channels[hello.from].fd = guest->fd;
+        return true;
+    }
+    close(guest->fd);
+    return true;
+}
+
+/* A place for one more: a free one, or that of who has been silent longest. */
+static struct mesh_guest *guest_place(struct mesh_guest *guests) {
+    struct mesh_guest *oldest = &guests[0];
+
+    for (size_t i = 0; i < MESH_GUESTS; i++) {
+        if (guests[i].since_ns < oldest->since_ns) {
+            oldest = &guests[i];
+        }
+    }
+    if (oldest->since_ns != 0) {
+        close(oldest->fd);
+    }
+    return oldest;
+}
+
 void mesh_answer(struct runtime *runtime, int listener, uint64_t nonce) {
-    int fd;
+    struct mesh_guest *guests = runtime->meeting->guests;
 
-    while ((fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
-        struct hello hello;
+    for (unsigned accepted = 0; accepted < MESH_GUESTS; accepted++) {
+        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+        struct mesh_guest *guest;
 
-        if (all_bytes(fd, &hello, sizeof hello, false) && hello.nonce == nonce &&
-            hello.size == runtime->size && hello.from > runtime->rank && hello.from < runtime->size &&
-            all_bytes(fd, &hello, sizeof hello, true)) {
-            /* Who calls again has given up an earlier call that was not answered in time. */
-            if (runtime->channels[hello.from].fd >= 0) {
-                close(runtime->channels[hello.from].fd);
-            }
-            runtime_tune(fd);
-            runtime->channels[hello.from].fd = fd;
-        } else {
-            close(fd);
+        if (fd < 0) {
+            break;
+        }
+        guest = guest_place(guests);
+        *guest = (struct mesh_guest){fd, clock_now_ns()};
+        if (guest_heard(runtime, guest, nonce)) {
+            guest->since_ns = 0;
+        }
+    }
+    for (size_t i = 0; i < MESH_GUESTS; i++) {
+        if (guests[i].since_ns != 0 && guest_heard(runtime, &guests[i], nonce)) {
+            guests[i].since_ns = 0;
+        }
+    }
+}
+
+void mesh_close(struct runtime *runtime) {
+    struct mesh_guest *guests = runtime->meeting->guests;
+
+    for (size_t i = 0; i < MESH_GUESTS; i++) {
+        if (guests[i].since_ns != 0) {
+            close(guests[i].fd);
+            guests[i].since_ns = 0;
         }
     }
 }

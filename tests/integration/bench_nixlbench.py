@@ -207,6 +207,19 @@ def secrets_are_never_printed():
             assert "hunter2" not in out + err + open(path, encoding="utf-8").read()
 
 
+def results_that_cannot_be_printed_are_a_failure():
+    for output in ("text", "csv", "json"):
+        with open("/dev/full", "w", encoding="ascii") as full:
+            p = subprocess.run([BENCH, *QUICK, f"--output={output}"], stdout=full, stderr=subprocess.PIPE, timeout=60,
+                               env=environment(), check=False)
+        assert p.returncode == 1 and b"standard output: No space left on device" in p.stderr, (output, p)
+    refused(*QUICK, "--report=/nonexistent/page.html", words=["--report /nonexistent/page.html", "No such file"])
+    refused(*QUICK, "--report=/tmp", words=["--report /tmp", "directory"])
+    p = subprocess.run([BENCH, *QUICK, "--output=json", b"--benchmark_group=a\xffb"], capture_output=True, timeout=60,
+                       env=environment(), check=False)
+    assert p.returncode == 0 and json.loads(p.stdout)["config"]["benchmark_group"] == "a?b", p
+
+
 main([
     a_plain_start_measures_write_over_two_processes_here,
     write_and_read_move_every_byte_to_its_place,
@@ -223,4 +236,5 @@ main([
     huge_pages_are_used_or_their_lack_is_told,
     a_page_with_plots_is_written,
     secrets_are_never_printed,
+    results_that_cannot_be_printed_are_a_failure,
 ])

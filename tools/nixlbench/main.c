@@ -8,9 +8,15 @@
 #include "session.h"
 #include "stop.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static int complain(const char *words) {
     fprintf(stderr, "nixlbench: %s\n", words);
@@ -116,6 +122,36 @@ static bool make_plan(struct bench_options *options, struct bench_plan *plan, ch
     return true;
 }
 
+/* A page that cannot be written is found out before hours of measuring, not after. */
+static bool report_is_possible(const char *path, char *error, size_t size) {
+    char folder[PATH_MAX];
+    struct stat st;
+    int rc = 0;
+
+    if (path[0] == '\0') {
+        return true;
+    }
+    snprintf(folder, sizeof folder, "%s", path);
+    if (stat(path, &st) == 0) {
+        rc = S_ISDIR(st.st_mode) ? EISDIR : access(path, W_OK) != 0 ? errno : 0;
+    } else if (access(dirname(folder), W_OK | X_OK) != 0) {
+        rc = errno;
+    }
+    if (rc != 0) {
+        snprintf(error, size, "--report %s: %s", path, strerror(rc));
+    }
+    return rc == 0;
+}
+
+/* Where standard descriptors are closed, what is opened next would take their numbers and get what is printed. */
+static void hold_standard_descriptors(void) {
+    for (int fd = 0; fd <= 2; fd++) {
+        if (fcntl(fd, F_GETFD) < 0) {
+            (void)open("/dev/null", fd == 1 ? O_RDONLY : O_RDWR); /* so that writing results there fails */
+        }
+    }
+}
+
 static int bench(struct bench_options *options, char *const *argv) {
     struct bench_plan plan;
     struct runtime runtime;
@@ -124,7 +160,8 @@ static int bench(struct bench_options *options, char *const *argv) {
     uint64_t ignored;
     int rc;
 
-    if (!make_plan(options, &plan, error, sizeof error)) {
+    if (!report_is_possible(options->config.report, error, sizeof error) ||
+        !make_plan(options, &plan, error, sizeof error)) {
         return complain(error);
     }
     stop_install(runtime_is_local_child(&ignored));
@@ -153,6 +190,7 @@ int main(int argc, char **argv) {
     char error[768];
     int rc = EXIT_SUCCESS;
 
+    hold_standard_descriptors();
     if (!options_init(&options)) {
         return complain("out of memory");
     }
@@ -164,6 +202,9 @@ int main(int argc, char **argv) {
         printf("nixlbench %s\n", nixl_version());
     } else {
         rc = bench(&options, argv);
+    }
+    if ((options.config.help || options.config.version) && (fflush(stdout) != 0 || ferror(stdout))) {
+        rc = complain("standard output cannot be written");
     }
     options_free(&options);
     return rc;

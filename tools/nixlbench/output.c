@@ -3,6 +3,7 @@
 
 #include "base/array.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@ struct output {
     struct bench_facts facts;
     struct bench_result *results;
     size_t count, cap;
-    bool is_json, is_csv, has_begun;
+    bool is_json, is_csv, has_begun, is_lost;
 };
 
 struct output *output_open(const struct bench_plan *plan, const struct bench_options *options) {
@@ -28,6 +29,15 @@ struct output *output_open(const struct bench_plan *plan, const struct bench_opt
     return output;
 }
 
+/* Said once: a disk that is full, a reader that is gone. */
+static void check_stdout(struct output *output) {
+    if ((fflush(stdout) != 0 || ferror(stdout)) && !output->is_lost) {
+        output->is_lost = true;
+        fprintf(stderr, "nixlbench: standard output: %s\n",
+                errno != 0 ? strerror(errno) : "cannot be written");
+    }
+}
+
 void output_begin(struct output *output, const struct bench_facts *facts) {
     output->facts = *facts;
     output->has_begun = true;
@@ -36,7 +46,7 @@ void output_begin(struct output *output, const struct bench_facts *facts) {
     } else if (!output->is_json) {
         text_begin(output->plan, output->options, facts);
     }
-    fflush(stdout);
+    check_stdout(output);
 }
 
 bool output_row(struct output *output, const struct bench_result *result) {
@@ -51,7 +61,7 @@ bool output_row(struct output *output, const struct bench_result *result) {
         }
         text_row(output->plan, result);
     }
-    fflush(stdout);
+    check_stdout(output);
     output->results[output->count++] = *result;
     return true;
 }
@@ -67,10 +77,8 @@ bool output_end(struct output *output, bool interrupted, const char *error) {
     } else if (!output->is_csv && output->has_begun && interrupted) {
         printf("Interrupted: the rows above are what was measured.\n");
     }
-    if (fflush(stdout) != 0) {
-        fprintf(stderr, "nixlbench: standard output: %m\n");
-        ok = false;
-    }
+    check_stdout(output);
+    ok = ok && !output->is_lost;
     if (path[0] != '\0' && output->count != 0) {
         rc =
             report_write(path, output->plan, output->options, &output->facts, output->results, output->count);

@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Members that hold a NULL (no memory) make the set call fail; json_write sees it in `ok`. */
@@ -15,6 +16,19 @@ static void put(struct builder *b, json_t *object, const char *key, json_t *valu
     if (json_object_set_new(object, key, value) != 0) {
         b->ok = false;
     }
+}
+
+/* JSON is UTF-8, names of files and peers need not be: other bytes become question marks, so that results are not lost. */
+static json_t *text_json(const char *text) {
+    json_t *made = json_string(text);
+    char *copy = made == NULL ? strdup(text) : NULL;
+
+    for (char *at = copy; at != NULL && *at != '\0'; at++) {
+        *at = (unsigned char)*at < 0x80 ? *at : '?';
+    }
+    made = made == NULL && copy != NULL ? json_string(copy) : made;
+    free(copy);
+    return made;
 }
 
 static json_t *summary_json(struct builder *b, const struct summary *s) {
@@ -46,7 +60,7 @@ static json_t *result_json(struct builder *b, const struct bench_result *r) {
     put(b, o, "prep", summary_json(b, &r->prep));
     put(b, o, "post", summary_json(b, &r->post));
     put(b, o, "tx", summary_json(b, &r->tx));
-    put(b, o, "transport", json_string(r->transport));
+    put(b, o, "transport", text_json(r->transport));
     put(b, o, "checked", json_boolean(r->is_checked));
     put(b, o, "partial", json_boolean(r->is_partial));
     return o;
@@ -62,10 +76,7 @@ static json_t *config_json(struct builder *b, const struct bench_options *option
         json_t *json;
 
         if (flag->kind == FLAG_STRING) {
-            json = json_string(value);
-            if (json == NULL) { /* not UTF-8 */
-                json = json_string("(not text)");
-            }
+            json = text_json(value);
         } else if (flag->kind == FLAG_BOOL) {
             json = json_boolean(value[0] == '1');
         } else {
@@ -96,13 +107,13 @@ bool json_write(const struct bench_plan *plan, const struct bench_options *optio
     put(b, root, "num_iter", json_integer((json_int_t)plan->iterations));
     put(b, root, "warmup_iter", json_integer((json_int_t)plan->warmup));
     for (size_t i = 0; i < plan->note_count; i++) {
-        if (json_array_append_new(notes, json_string(plan->notes[i])) != 0) {
+        if (json_array_append_new(notes, text_json(plan->notes[i])) != 0) {
             b->ok = false;
         }
     }
     put(b, root, "notes", notes);
-    put(b, root, "backend_description", json_string(facts->backend_description));
-    put(b, root, "transport", json_string(facts->transport));
+    put(b, root, "backend_description", text_json(facts->backend_description));
+    put(b, root, "transport", text_json(facts->transport));
     for (size_t i = 0; i < count; i++) {
         if (json_array_append_new(list, result_json(b, &results[i])) != 0) {
             b->ok = false;
@@ -110,7 +121,7 @@ bool json_write(const struct bench_plan *plan, const struct bench_options *optio
     }
     put(b, root, "results", list);
     put(b, root, "interrupted", json_boolean(interrupted));
-    put(b, root, "error", error != NULL ? json_string(error) : json_null());
+    put(b, root, "error", error != NULL ? text_json(error) : json_null());
     if (!b->ok || json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) != 0) {
         fprintf(stderr, "nixlbench: the JSON document could not be written\n");
         b->ok = false;

@@ -18,4 +18,8 @@ void stop_install(bool is_child) {
     action.sa_flags = is_child ? SA_RESTART : (int)(SA_RESTART | SA_RESETHAND);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    /* Whose reader is gone hears it from the write, and ends as one should: files removed, others told. */
+    action.sa_handler = SIG_IGN;
+    action.sa_flags = 0;
+    sigaction(SIGPIPE, &action, NULL);
 }

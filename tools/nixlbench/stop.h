@@ -12,7 +12,7 @@ static inline bool stop_requested(void) {
     return __builtin_expect(__atomic_load_n(&stop_signal, __ATOMIC_RELAXED) != 0, 0);
 }
 
-/* Catches the signals; `is_child`: ignores them, because the process that started this one tells it when to end. */
+/* Catches the signals, and ignores SIGPIPE; `is_child`: ignores them, because the process that started this one tells it when to end. */
 void stop_install(bool is_child);
 
 #endif

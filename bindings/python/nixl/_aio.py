@@ -2,10 +2,13 @@
 """asyncio: one watcher for each agent and event loop, woken by the agent's completion descriptor.
 
 The watcher arms the descriptor, and when it becomes readable looks at the handles that are waited for and takes
-notifications if somebody asked for them. It is there only while somebody waits.
+notifications if somebody asked for them. It listens only while somebody waits. The agent's Python object keeps its
+watchers, so that an agent which the program drops ends, and each watcher keeps a descriptor of its own, so that it
+never listens to a number which the agent's end gave back.
 """
 import asyncio
 import collections
+import os
 from typing import TYPE_CHECKING, Any, AsyncIterator, Deque, Dict, List, Optional, Tuple
 
 from . import _bindings
@@ -20,12 +23,16 @@ class _Watcher:
     def __init__(self, native: "_bindings.nixlAgent", loop: asyncio.AbstractEventLoop) -> None:
         self.native = native
         self.loop = loop
-        self.fd = native.eventFd()
+        self.fd = os.dup(native.eventFd())
         self.handles: Dict["asyncio.Future[str]", int] = {}
         self.readers: Dict["asyncio.Future[None]", None] = {}
         self.queue: Deque[Tuple[str, bytes]] = collections.deque()
         self.active = False
         self.scheduled = False
+
+    def __del__(self) -> None:
+        if hasattr(self, "fd"):
+            os.close(self.fd)
 
     # Someone begins or ends to wait.
 
@@ -90,18 +97,16 @@ class _Watcher:
         self.end()
 
 
-_watchers: Dict[Tuple[int, int], _Watcher] = {}
-
-
 def _watcher(agent: "nixl_agent") -> _Watcher:
     loop = asyncio.get_running_loop()
-    key = (id(agent.agent), id(loop))
-    watcher = _watchers.get(key)
-    if watcher is None or watcher.native is not agent.agent or watcher.loop is not loop:
-        for old, other in list(_watchers.items()):
-            if other.loop.is_closed() or other.native.closed:
-                del _watchers[old]
-        watcher = _watchers[key] = _Watcher(agent.agent, loop)
+    watchers: List[_Watcher] = agent.__dict__.setdefault("_watchers", [])
+    for watcher in list(watchers):
+        if watcher.native is agent.agent and watcher.loop is loop:
+            return watcher
+        if watcher.loop.is_closed() or watcher.native.closed:
+            watchers.remove(watcher)
+    watcher = _Watcher(agent.agent, loop)
+    watchers.append(watcher)
     return watcher
 
 
@@ -136,15 +141,8 @@ async def notifications(agent: "nixl_agent") -> AsyncIterator[Tuple[str, bytes]]
             watcher.end()
 
 
-def forget(native: "_bindings.nixlAgent") -> None:
-    """The agent ends: its descriptor is watched no more, and who waits gets the exception of a closed agent."""
-    try:
-        running: Optional[asyncio.AbstractEventLoop] = asyncio.get_running_loop()
-    except RuntimeError:
-        running = None
-    for key in [key for key, watcher in _watchers.items() if watcher.native is native]:
-        watcher = _watchers.pop(key)
+def forget(agent: "nixl_agent") -> None:
+    """The agent has ended: who waits for it gets the exception of a closed agent."""
+    for watcher in agent.__dict__.pop("_watchers", []):
         if watcher.active and not watcher.loop.is_closed():
-            if watcher.loop is running:
-                watcher.loop.remove_reader(watcher.fd)
             watcher.loop.call_soon_threadsafe(watcher.step)

@@ -47,6 +47,12 @@ _THREADS = {"UCX": "num_threads", "OBJ": "num_threads", "LIBFABRIC": "num_thread
             "UCCL": "num_cpus"}
 
 
+def _milliseconds(name: str, seconds: float) -> int:
+    if not 0 <= seconds <= 1e15:
+        raise ValueError(f"{name} must be a number of seconds from 0 to 1e15 (got {seconds!r}); None: no such limit")
+    return max(1, round(seconds * 1000))
+
+
 class nixl_thread_sync_t(Enum):
     """How calls of several threads on one agent run; every mode is memory-safe."""
 
@@ -110,9 +116,9 @@ class nixl_agent_config:
         native.lthrDelay = 100000
         native.captureTelemetry = self.capture_telemetry
         if self.xfer_timeout is not None:
-            native.xferTimeoutMs = max(1, round(self.xfer_timeout * 1000))
+            native.xferTimeoutMs = _milliseconds("xfer_timeout", self.xfer_timeout)
         if self.stall_timeout is not None:
-            native.stallTimeoutMs = max(1, round(self.stall_timeout * 1000))
+            native.stallTimeoutMs = _milliseconds("stall_timeout", self.stall_timeout)
         return native
 
 
@@ -270,10 +276,10 @@ class nixl_agent:
     def close(self) -> None:
         """Beyond the reference: ends the agent now. What is in flight is cancelled, memory deregistered, backends
         closed; later calls raise nixlNotFoundError, releases of its handles do nothing."""
+        self.agent.close()
         aio = sys.modules.get(__package__ + "._aio")
         if aio is not None:
-            aio.forget(self.agent)
-        self.agent.close()
+            aio.forget(self)
 
     def __enter__(self) -> nixl_agent:
         return self

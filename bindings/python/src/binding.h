@@ -111,6 +111,9 @@ struct dlist *dlist_new(enum list_kind kind, nixl_mem_t mem);
 size_t form_row_bytes(uint32_t form);
 /* Descriptors, strided ones counted singly. */
 size_t dlist_blocks(const struct dlist *list);
+/* Before a change: BufferError while a call reads the rows; strided rows become plain. To be asked again after any
+ * Python code has run, which may have done anything with the list. */
+int dlist_change_begin(struct dlist *list);
 /* tuples.c. Appends a tuple; index names it in errors. */
 int dlist_append_tuple(struct dlist *list, PyObject *tuple, size_t index);
 /* addr, len and dev of a tuple of three or more. */
@@ -158,8 +161,8 @@ int dlist_fill_array(struct dlist *list, PyObject *array);
 int dlist_fill_tuples(struct dlist *list, PyObject *sequence);
 /* Fills an empty transfer list with rows (addr, len, dev, stride, count). */
 int dlist_fill_strided(struct dlist *list, PyObject *sequence);
-/* Whether the blocks of a strided row can be counted; false with ValueError. */
-bool strided_count_fits(uint64_t count, size_t row);
+/* Adds the blocks of a strided row to *total; false with ValueError when they are too many to be counted. */
+bool strided_count_fits(uint64_t count, size_t row, uint64_t *total);
 
 /* Indices of prepared lists as int32: any integer array without a copy where it is int32 already, any sequence. */
 struct indices {
@@ -215,6 +218,7 @@ struct agent {
     uint32_t handle_count, free_head;
     uint32_t users; /* calls that have released the GIL */
     uint32_t reap_count;
+    uint32_t first_generation; /* of the numbers of this agent's handles */
     bool closing;
     bool telemetry;
     struct agent *prev, *next; /* all open agents: what the process's end closes */

@@ -48,6 +48,11 @@ static uint32_t array_form(const Py_buffer *view) {
     return view->shape[1] == 5 && view->shape[0] > 0 ? NIXL_FORM_STRIDED : NIXL_FORM_PLAIN;
 }
 
+/* Rows that do not lie where C wants them cannot be read in place. */
+static bool is_unaligned(const Py_buffer *view) {
+    return (uintptr_t)view->buf % 8 != 0;
+}
+
 static bool has_empty_row(const Py_buffer *view) {
     const struct nixl_strided_desc *rows = view->buf;
     bool found = false;
@@ -59,8 +64,9 @@ static bool has_empty_row(const Py_buffer *view) {
 }
 
 /* As of rows given as tuples: those that stand for no block are left out. */
-static int fill_strided(struct dlist *list, const struct nixl_strided_desc *from, size_t n) {
+static int fill_strided(struct dlist *list, const char *from, size_t n) {
     struct nixl_strided_desc *rows;
+    uint64_t blocks = 0;
 
     list->form = NIXL_FORM_STRIDED;
     if (dlist_reserve(list, n) != 0) {
@@ -68,11 +74,14 @@ static int fill_strided(struct dlist *list, const struct nixl_strided_desc *from
     }
     rows = list->rows;
     for (size_t i = 0; i < n; i++) {
-        if (!strided_count_fits(from[i].count, i)) {
+        struct nixl_strided_desc row;
+
+        memcpy(&row, from + i * sizeof row, sizeof row);
+        if (!strided_count_fits(row.count, i, &blocks)) {
             return -1;
         }
-        if (from[i].count > 0) {
-            rows[list->count++] = from[i];
+        if (row.count > 0) {
+            rows[list->count++] = row;
         }
     }
     return 0;
@@ -89,6 +98,11 @@ int dlist_fill_array(struct dlist *list, PyObject *array) {
         }
         return -1;
     }
+    if (dlist_change_begin(list) != 0) { /* opening an array may run Python code */
+        PyBuffer_Release(&view);
+        return -1;
+    }
+    dlist_clear(list);
     n = (size_t)view.shape[0];
     if (array_form(&view) == NIXL_FORM_STRIDED) {
         rc = fill_strided(list, view.buf, n);
@@ -100,11 +114,14 @@ int dlist_fill_array(struct dlist *list, PyObject *array) {
         memcpy(list->rows, view.buf, n * sizeof(struct nixl_desc));
         list->count = n;
     } else if (rc == 0 && n > 0) {
-        const struct nixl_desc *from = view.buf;
+        const char *from = view.buf;
         struct nixl_meta_desc *rows = list->rows;
 
         for (size_t i = 0; i < n; i++) {
-            rows[i] = (struct nixl_meta_desc){from[i].addr, from[i].len, from[i].dev, NULL, 0};
+            struct nixl_desc row;
+
+            memcpy(&row, from + i * sizeof row, sizeof row);
+            rows[i] = (struct nixl_meta_desc){row.addr, row.len, row.dev, NULL, 0};
         }
         list->count = n;
     }
@@ -200,13 +217,19 @@ static struct dlist *sequence_to_list(enum list_kind kind, PyObject *sequence, P
     PyObject *first = PyList_GetItem(sequence, 0);
     nixl_mem_t mem_kind = DRAM_SEG;
     struct dlist *list = NULL;
-    bool is_strided;
+    bool is_strided, is_tensors = false;
 
     *result = SOURCE_ERROR;
     if (first == NULL) {
         return NULL; /* IndexError, as the reference answers an empty list */
     }
-    if (PyTuple_Check(first)) {
+    if (!PyTuple_Check(first) && kind != LIST_REMOTE) {
+        Py_INCREF(first); /* asking it runs its code, which may drop it from the list */
+        is_tensors = tensor_like(first);
+        Py_DECREF(first);
+        first = NULL;
+    }
+    if (first != NULL && PyTuple_Check(first)) {
         if (!mem_given(mem)) {
             *why = no_mem_kind;
             *result = SOURCE_WRONG_FORM;
@@ -230,7 +253,7 @@ static struct dlist *sequence_to_list(enum list_kind kind, PyObject *sequence, P
             (is_strided ? dlist_fill_strided(list, sequence) : dlist_fill_tuples(list, sequence)) == 0) {
             *result = SOURCE_OK;
         }
-    } else if (kind != LIST_REMOTE && tensor_like(first)) {
+    } else if (is_tensors) {
         list = dlist_new(kind, DRAM_SEG);
         *result = list != NULL ? tensors_to_list(list, sequence, false, why) : SOURCE_ERROR;
     } else {
@@ -323,8 +346,9 @@ enum source_result source_begin(struct source *source, enum list_kind kind, PyOb
     }
     if (is_array(kind, descs)) {
         result = array_open(kind, descs, mem, &source->view, &source->list.mem, why);
-        if (result == SOURCE_OK && array_form(&source->view) == NIXL_FORM_STRIDED &&
-            has_empty_row(&source->view)) {
+        if (result == SOURCE_OK &&
+            (is_unaligned(&source->view) ||
+             (array_form(&source->view) == NIXL_FORM_STRIDED && has_empty_row(&source->view)))) {
             PyBuffer_Release(&source->view);
             list = (struct dlist *)source_to_list(kind, descs, mem, &result, why);
             return list != NULL ? source_pin(source, (PyObject *)list, true) : result;
@@ -409,7 +433,8 @@ static int column_read(const Py_buffer *view, int32_t *out) {
     Py_ssize_t stride = view->strides != NULL ? view->strides[0] : view->itemsize;
     int bad = 0;
 
-    if (view->itemsize == 8 && stride == 8 && strchr("lqn", number_letter(view)) != NULL) {
+    if (view->itemsize == 8 && stride == 8 && (uintptr_t)at % 8 == 0 && number_letter(view) != '\0' &&
+        strchr("lqn", number_letter(view)) != NULL) {
         /* The usual array: a loop that the compiler turns into vectors. */
         const int64_t *from = (const int64_t *)(const void *)at;
         uint64_t high = 0;

@@ -122,8 +122,7 @@ int dlist_reserve(struct dlist *list, size_t extra) {
     return 0;
 }
 
-/* Before a change: nobody reads the rows, and each block is a row. */
-static int change_begin(struct dlist *list) {
+int dlist_change_begin(struct dlist *list) {
     struct nixl_desc *rows;
     size_t blocks;
 
@@ -203,7 +202,7 @@ static int list_init(PyObject *self, PyObject *args, PyObject *kwargs) {
     PyObject *v[ARGS_MAX], *descs;
     uint64_t empty = 0;
 
-    if (args_parse_tuple(&sig, args, kwargs, v) != 0 || change_begin(list) != 0) {
+    if (args_parse_tuple(&sig, args, kwargs, v) != 0 || dlist_change_begin(list) != 0) {
         return -1;
     }
     dlist_clear(list);
@@ -295,7 +294,7 @@ static int list_set_item(PyObject *self, Py_ssize_t i, PyObject *value) {
     struct dlist *list = (struct dlist *)self;
     size_t bytes, last;
 
-    if (change_begin(list) != 0) {
+    if (dlist_change_begin(list) != 0) {
         return -1;
     }
     if (i < 0 || (size_t)i >= list->count) {
@@ -309,6 +308,12 @@ static int list_set_item(PyObject *self, Py_ssize_t i, PyObject *value) {
             return -1;
         }
         last = --list->count;
+        if ((size_t)i >= last) {
+            /* The tuple's own code has shortened the list. */
+            row_free(list, last);
+            PyErr_SetString(PyExc_IndexError, "Index is out of range");
+            return -1;
+        }
         row_free(list, (size_t)i);
         memcpy((char *)list->rows + (size_t)i * bytes, (char *)list->rows + last * bytes, bytes);
         return 0;
@@ -378,7 +383,7 @@ static PyObject *list_is_strided(PyObject *self, PyObject *unused) {
 static PyObject *list_append(PyObject *self, PyObject *tuple) {
     struct dlist *list = (struct dlist *)self;
 
-    if (change_begin(list) != 0 || dlist_append_tuple(list, tuple, list->count) != 0) {
+    if (dlist_change_begin(list) != 0 || dlist_append_tuple(list, tuple, list->count) != 0) {
         return NULL;
     }
     Py_RETURN_NONE;
@@ -411,7 +416,7 @@ static PyObject *list_index(PyObject *self, PyObject *tuple) {
 
 static PyObject *list_clear(PyObject *self, PyObject *unused) {
     (void)unused;
-    if (change_begin((struct dlist *)self) != 0) {
+    if (dlist_change_begin((struct dlist *)self) != 0) {
         return NULL;
     }
     dlist_clear((struct dlist *)self);

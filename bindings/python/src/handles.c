@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Python names backends, prepared lists and requests by numbers, as the reference does. Here a number is a place in
- * the agent's table and the place's generation, never an address: a number of something released is refused.
+ * the agent's table and the place's generation, never an address: a number of something released, or of another agent,
+ * is refused.
  * A handle that a call holds while another thread releases it stays until that call is done.
  */
 #include "binding.h"
@@ -16,8 +17,15 @@
 static const char *const kind_names[] = {"free place", "backend", "prepared list", "transfer request"};
 
 static int table_grow(struct agent *agent) {
+    static uint32_t agents;
     uint32_t old = agent->handle_count, count = old != 0 ? old * 2 : 32;
     struct handle *handles;
+
+    if (old == 0) {
+        /* Far from every other agent's (the golden ratio of 2^32): a number of theirs is refused here. */
+        agent->first_generation = ++agents * 2654435769u;
+        agent->first_generation += agent->first_generation == 0;
+    }
 
     handles = count < INDEX_MASK ? realloc(agent->handles, count * sizeof *handles) : NULL;
     if (handles == NULL) {
@@ -26,7 +34,7 @@ static int table_grow(struct agent *agent) {
     }
     memset(handles + old, 0, (count - old) * sizeof *handles);
     for (uint32_t i = old; i < count; i++) {
-        handles[i].generation = 1;
+        handles[i].generation = agent->first_generation;
         handles[i].next_free = i + 1 < count ? i + 1 : NO_FREE;
     }
     agent->handles = handles;

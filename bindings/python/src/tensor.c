@@ -44,6 +44,15 @@ bool tensor_like(PyObject *object) {
            has(object, "__array_interface__");
 }
 
+/* A number, which None is not. */
+static int read_u64(PyObject *value, const char *what, uint64_t *out) {
+    if (value == Py_None) {
+        PyErr_Format(PyExc_TypeError, "%s must be an int, not None", what);
+        return -1;
+    }
+    return arg_u64(value, what, out);
+}
+
 /* Takes over `value` and reads it as a number. */
 static int take_u64(PyObject *value, const char *what, uint64_t *out) {
     int rc;
@@ -51,7 +60,7 @@ static int take_u64(PyObject *value, const char *what, uint64_t *out) {
     if (value == NULL) {
         return -1;
     }
-    rc = arg_u64(value, what, out);
+    rc = read_u64(value, what, out);
     Py_DECREF(value);
     return rc;
 }
@@ -88,6 +97,15 @@ static int take_dims(PyObject *sequence, uint64_t *dims, uint64_t unit, int *cou
     return rc;
 }
 
+static int same_dims(const struct tensor *out, int strides) {
+    if (strides != out->ndim) {
+        PyErr_Format(PyExc_ValueError, "a tensor of %d dimensions cannot have %d strides", out->ndim,
+                     strides);
+        return -1;
+    }
+    return 0;
+}
+
 /* Strides of a contiguous tensor, for objects that say none. */
 static void dense_strides(struct tensor *out) {
     uint64_t step = out->item;
@@ -98,17 +116,34 @@ static void dense_strides(struct tensor *out) {
     }
 }
 
-static void measure(struct tensor *out) {
+/* The bytes of so many elements, no more than there are addresses: what says more lies. */
+static int tensor_bytes(uint64_t item, uint64_t count, uint64_t *len) {
+    if (__builtin_mul_overflow(item, count, len)) {
+        PyErr_SetString(PyExc_ValueError, "a tensor of more than 2**64 bytes cannot be transferred");
+        return -1;
+    }
+    return 0;
+}
+
+static int measure(struct tensor *out) {
     uint64_t step = out->item;
 
     out->len = out->item;
     out->contiguous = true;
+    for (int i = 0; i < out->ndim; i++) {
+        if (out->shape[i] == 0) {
+            out->len = 0; /* nothing, however large the other dimensions are */
+        }
+    }
     for (int i = out->ndim - 1; i >= 0; i--) {
-        out->len *= out->shape[i];
+        if (tensor_bytes(out->len, out->shape[i], &out->len) != 0) {
+            return -1;
+        }
         out->contiguous &= out->shape[i] == 1 || out->stride[i] == step;
         step *= out->shape[i];
     }
     out->contiguous |= out->len == 0;
+    return 1;
 }
 
 /* "cpu" or "cuda:1", a torch device or anything that prints like one. */
@@ -136,7 +171,7 @@ static int torch_device(PyObject *object, struct tensor *out) {
 }
 
 static int torch_read(PyObject *object, struct tensor *out, bool want_shape) {
-    uint64_t count;
+    uint64_t count = 0;
     PyObject *contiguous;
     int strides, truth;
 
@@ -161,12 +196,12 @@ static int torch_read(PyObject *object, struct tensor *out, bool want_shape) {
     }
     if (want_shape &&
         (take_dims(PyObject_GetAttrString(object, "shape"), out->shape, 1, &out->ndim) != 0 ||
-         take_dims(PyObject_CallMethod(object, "stride", NULL), out->stride, out->item, &strides) != 0)) {
+         take_dims(PyObject_CallMethod(object, "stride", NULL), out->stride, out->item, &strides) != 0 ||
+         same_dims(out, strides) != 0)) {
         return -1;
     }
-    out->len = count * out->item;
     out->contiguous = truth > 0;
-    return 1;
+    return tensor_bytes(out->item, count, &out->len) == 0 ? 1 : -1;
 }
 
 /* The dictionary that __array_interface__ and __cuda_array_interface__ share. */
@@ -188,18 +223,21 @@ static int interface_read(PyObject *object, const char *name, struct tensor *out
         goto out;
     }
     out->item = (uint64_t)PyOS_strtoul(letters + 2, NULL, 10) * (letters[1] == 'U' ? 4 : 1);
-    if (arg_u64(PyTuple_GetItem(data, 0), "data", &out->addr) != 0 ||
+    if (out->item == 0) {
+        PyErr_Format(PyExc_ValueError, "%s: the typestr '%s' says no size", name, letters);
+        goto out;
+    }
+    if (read_u64(PyTuple_GetItem(data, 0), "data", &out->addr) != 0 ||
         take_dims(Py_NewRef(shape), out->shape, 1, &out->ndim) != 0) {
         goto out;
     }
     strides = PyDict_GetItemString(dict, "strides");
     if (strides == NULL || strides == Py_None) {
         dense_strides(out);
-    } else if (take_dims(Py_NewRef(strides), out->stride, 1, &count) != 0) {
+    } else if (take_dims(Py_NewRef(strides), out->stride, 1, &count) != 0 || same_dims(out, count) != 0) {
         goto out;
     }
-    measure(out);
-    rc = 1;
+    rc = measure(out);
 out:
     Py_DECREF(dict);
     return rc;
@@ -238,7 +276,7 @@ static int dlpack_read(PyObject *object, struct tensor *out) {
     if (t == NULL) {
         goto out;
     }
-    if (t->ndim > 16) {
+    if (t->ndim < 0 || t->ndim > 16) {
         PyErr_SetString(PyExc_ValueError, "tensors of more than 16 dimensions are not taken");
         goto out;
     }
@@ -275,8 +313,7 @@ static int dlpack_read(PyObject *object, struct tensor *out) {
     if (t->strides == NULL) {
         dense_strides(out);
     }
-    measure(out);
-    rc = 1;
+    rc = measure(out);
 out:
     Py_DECREF(capsule);
     return rc;
@@ -299,7 +336,8 @@ int tensor_read(PyObject *object, struct tensor *out, bool want_shape) {
 
 int tensor_cut(struct dlist *list, const struct tensor *tensor, Py_ssize_t dim) {
     Py_ssize_t ndim = tensor->ndim;
-    uint64_t block = tensor->item, rows = 1;
+    uint64_t block = tensor->item, rows = 1, blocks, total = 0;
+    bool fits = true;
 
     if (dim < -ndim || dim >= ndim) {
         PyErr_Format(PyExc_IndexError, "dimension %zd of a tensor that has %zd", dim, ndim);
@@ -316,7 +354,13 @@ int tensor_cut(struct dlist *list, const struct tensor *tensor, Py_ssize_t dim) 
         block *= tensor->shape[i];
     }
     for (Py_ssize_t i = 0; i < dim; i++) {
-        rows *= tensor->shape[i];
+        fits &= !__builtin_mul_overflow(rows, tensor->shape[i], &rows);
+    }
+    if (!fits || __builtin_mul_overflow(rows, tensor->shape[dim], &blocks)) {
+        blocks = UINT64_MAX;
+    }
+    if (!strided_count_fits(blocks, 0, &total)) {
+        return -1;
     }
     list->mem = tensor->mem;
     list->form = NIXL_FORM_STRIDED;

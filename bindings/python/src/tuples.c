@@ -64,6 +64,11 @@ static int tuple_text(PyObject *item, enum list_kind kind, size_t index, void **
         }
         return -1;
     }
+    if (kind == LIST_REMOTE && memchr(bytes.data, '\0', bytes.len) != NULL) {
+        bytes_arg_end(&bytes);
+        PyErr_Format(PyExc_ValueError, "descriptor %zu: the agent name contains a NUL character", index);
+        return -1;
+    }
     if (bytes.len > 0 &&
         !(kind == LIST_REMOTE && bytes.len == 10 && memcmp(bytes.data, "NULL_AGENT", 10) == 0)) {
         char *copy = malloc(bytes.len + 1);
@@ -120,7 +125,8 @@ int dlist_append_tuple(struct dlist *list, PyObject *tuple, size_t index) {
     if (tuple_to_row(list->kind, tuple, index, &row) != 0) {
         return -1;
     }
-    if (dlist_reserve(list, 1) != 0) {
+    /* Converting it may have run Python code that changed the list, or let another thread begin to read it. */
+    if (dlist_change_begin(list) != 0 || dlist_reserve(list, 1) != 0) {
         if (list->kind != LIST_XFER) {
             free(list->kind == LIST_REG ? (void *)row.meta.meta : (void *)row.remote.agent);
         }
@@ -141,8 +147,8 @@ int dlist_fill_tuples(struct dlist *list, PyObject *sequence) {
     for (Py_ssize_t i = 0; i < PyList_Size(sequence); i++) {
         PyObject *item = PyList_GetItem(sequence, i);
 
-        if (list->kind == LIST_XFER && Py_TYPE(item) == &PyTuple_Type && list->count < list->capacity &&
-            PyTuple_Size(item) == 3) {
+        if (list->form == NIXL_FORM_PLAIN && Py_TYPE(item) == &PyTuple_Type && list->pins == 0 &&
+            list->count < list->capacity && PyTuple_Size(item) == 3) {
             /* The way nearly all take: three exact ints. No Python code can run in it. */
             PyObject *a = PyTuple_GetItem(item, 0), *b = PyTuple_GetItem(item, 1),
                      *c = PyTuple_GetItem(item, 2);
@@ -169,48 +175,65 @@ int dlist_fill_tuples(struct dlist *list, PyObject *sequence) {
     return 0;
 }
 
-bool strided_count_fits(uint64_t count, size_t row) {
-    if (count <= SIZE_MAX / sizeof(struct nixl_desc) / 2) {
+bool strided_count_fits(uint64_t count, size_t row, uint64_t *total) {
+    const uint64_t most = SIZE_MAX / sizeof(struct nixl_desc) / 2;
+
+    if (count <= most && *total <= most - count) {
+        *total += count;
         return true;
     }
     PyErr_Format(PyExc_ValueError, "strided row %zu: count is too large", row);
     return false;
 }
 
+static int tuple_to_strided(PyObject *item, size_t index, struct nixl_strided_desc *row) {
+    if (!PyTuple_Check(item) || PyTuple_Size(item) != 5) {
+        PyErr_SetString(PyExc_ValueError,
+                        "Each strided row must be a tuple (addr, len, dev_id, stride, count)");
+        return -1;
+    }
+    return tuple_number(PyTuple_GetItem(item, 0), index, "addr", &row->addr) != 0 ||
+                   tuple_number(PyTuple_GetItem(item, 1), index, "len", &row->len) != 0 ||
+                   tuple_number(PyTuple_GetItem(item, 2), index, "dev", &row->dev) != 0 ||
+                   tuple_number(PyTuple_GetItem(item, 3), index, "stride", &row->stride) != 0 ||
+                   tuple_number(PyTuple_GetItem(item, 4), index, "count", &row->count) != 0
+               ? -1
+               : 0;
+}
+
+/* Rows are gathered apart from the list: what converts them may run Python code that changes it. */
 int dlist_fill_strided(struct dlist *list, PyObject *sequence) {
     PyObject *items = PySequence_List(sequence);
     Py_ssize_t n = items != NULL ? PyList_Size(items) : -1;
+    struct nixl_strided_desc *rows = n >= 0 ? malloc(((size_t)n + 1) * sizeof *rows) : NULL;
+    size_t count = 0;
+    uint64_t blocks = 0;
 
-    list->form = NIXL_FORM_STRIDED;
-    if (n < 0 || dlist_reserve(list, (size_t)n) != 0) {
+    if (rows == NULL) {
         Py_XDECREF(items);
+        if (n >= 0) {
+            PyErr_NoMemory();
+        }
         return -1;
     }
     for (Py_ssize_t i = 0; i < n; i++) {
-        PyObject *item = PyList_GetItem(items, i);
-        struct nixl_strided_desc row;
-
-        if (!PyTuple_Check(item) || PyTuple_Size(item) != 5) {
-            PyErr_SetString(PyExc_ValueError,
-                            "Each strided row must be a tuple (addr, len, dev_id, stride, count)");
+        if (tuple_to_strided(PyList_GetItem(items, i), (size_t)i, &rows[count]) != 0 ||
+            !strided_count_fits(rows[count].count, (size_t)i, &blocks)) {
             break;
         }
-        if (tuple_number(PyTuple_GetItem(item, 0), (size_t)i, "addr", &row.addr) != 0 ||
-            tuple_number(PyTuple_GetItem(item, 1), (size_t)i, "len", &row.len) != 0 ||
-            tuple_number(PyTuple_GetItem(item, 2), (size_t)i, "dev", &row.dev) != 0 ||
-            tuple_number(PyTuple_GetItem(item, 3), (size_t)i, "stride", &row.stride) != 0 ||
-            tuple_number(PyTuple_GetItem(item, 4), (size_t)i, "count", &row.count) != 0) {
-            break;
-        }
-        if (!strided_count_fits(row.count, (size_t)i)) {
-            break;
-        }
-        if (row.count > 0) {
-            ((struct nixl_strided_desc *)list->rows)[list->count++] = row;
-        }
+        count += rows[count].count > 0;
     }
     Py_DECREF(items);
-    return PyErr_Occurred() != NULL ? -1 : 0;
+    if (PyErr_Occurred() != NULL || dlist_change_begin(list) != 0) {
+        free(rows);
+        return -1;
+    }
+    dlist_clear(list);
+    list->form = NIXL_FORM_STRIDED;
+    list->rows = rows;
+    list->count = count;
+    list->capacity = (size_t)n + 1;
+    return 0;
 }
 
 int tuple_block(PyObject *tuple, struct nixl_desc *block) {

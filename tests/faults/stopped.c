@@ -44,6 +44,20 @@ static int teardown(void **state) {
     return 0;
 }
 
+/* The same request, with the metadata at hand; on a slow machine its deadline may pass again. */
+static void run_again(struct fixture *f, struct nixl_xfer *xfer, nixl_xfer_op_t op, uint64_t seed) {
+    nixl_status_t status = NIXL_ERR_CANCELED;
+
+    for (int i = 0; i < 50 && status == NIXL_ERR_CANCELED; i++) {
+        status = run_once(xfer);
+    }
+    if (status != NIXL_SUCCESS) {
+        fprintf(stderr, "# again: %s\n", nixl_xfer_error(xfer));
+    }
+    assert_int_equal(status, NIXL_SUCCESS);
+    assert_true(op == NIXL_READ ? pattern_check(f->l.at, MEMORY, seed) : node_check(&f->n, 0, MEMORY, seed));
+}
+
 static void stopped(void **state, nixl_xfer_op_t op) {
     struct fixture *f = *state;
     struct nixl_options options = NIXL_OPTIONS_INIT;
@@ -56,6 +70,7 @@ static void stopped(void **state, nixl_xfer_op_t op) {
         struct nixl_xfer *xfer;
         nixl_status_t status;
         uint64_t start, took;
+        bool kept = false;
 
         assert_write_arrives(&f->l, &f->n, 5000, (uint64_t)round);
         if (op == NIXL_READ) {
@@ -83,8 +98,16 @@ static void stopped(void **state, nixl_xfer_op_t op) {
             was_done = true;
         }
         worst = (double)took > worst ? (double)took : worst;
-        assert_released(xfer, 5000);
+        if (status != NIXL_SUCCESS) {
+            /* What went by messages of NIXL's own, as reads over tcp do, needed nothing torn down. */
+            kept = nixl_peer_state(f->l.agent, "node") == NIXL_SUCCESS;
+            assert_true(kept || op == NIXL_WRITE);
+        }
         assert_int_equal(kill(f->n.pid, SIGCONT), 0);
+        if (kept) {
+            run_again(f, xfer, op, 70 + (uint64_t)round);
+        }
+        assert_released(xfer, 5000);
         if (status == NIXL_SUCCESS) {
             /* The kernel's copies need no doing of the peer: then the bytes are there. */
             if (op == NIXL_READ) {
@@ -92,7 +115,7 @@ static void stopped(void **state, nixl_xfer_op_t op) {
             } else {
                 assert_true(node_check(&f->n, 0, MEMORY, 70 + (uint64_t)round));
             }
-        } else {
+        } else if (!kept) {
             assert_int_equal(node_load(&f->n, &f->l), NIXL_SUCCESS);
         }
         assert_write_arrives(&f->l, &f->n, 1 << 20, 90 + (uint64_t)round);

@@ -23,7 +23,8 @@ enum {
     CMD_NOTIFY,
     CMD_RECEIVED,
     CMD_DEREGISTER,
-    CMD_BAD
+    CMD_BAD,
+    CMD_LAST
 };
 
 struct command {
@@ -165,6 +166,7 @@ struct side {
     struct local l;
     int fd;
     size_t received, bad;
+    char last[128]; /* notification */
 };
 
 static void take_notifs(struct side *side) {
@@ -175,6 +177,7 @@ static void take_notifs(struct side *side) {
         for (size_t i = 0; i < notifs->count; i++) {
             unsigned long long offset, len, seed;
 
+            (void)snprintf(side->last, sizeof side->last, "%s", (const char *)notifs->items[i].msg);
             if (sscanf(notifs->items[i].msg, "check %llu %llu %llu", &offset, &len, &seed) == 3 &&
                 !pattern_check(side->l.at + offset, len, seed)) {
                 side->bad++;
@@ -241,6 +244,9 @@ static bool side_command(struct side *side) {
         break;
     case CMD_BAD:
         put(side->fd, &side->bad, sizeof side->bad);
+        break;
+    case CMD_LAST:
+        put_block(side->fd, side->last, strlen(side->last) + 1);
         break;
     case CMD_DEREGISTER:
         ok = side_deregister(side);
@@ -471,6 +477,16 @@ size_t node_received(struct node *n, size_t expected, unsigned timeout_ms) {
     tell(n, CMD_RECEIVED, expected, timeout_ms, 0, "", "");
     (void)get(n->fd, &count, sizeof count);
     return count;
+}
+
+void node_last(struct node *n, char *text, size_t size) {
+    char *last;
+    size_t len;
+
+    tell(n, CMD_LAST, 0, 0, 0, "", "");
+    last = get_block(n->fd, &len);
+    (void)snprintf(text, size, "%s", last != NULL ? last : "");
+    free(last);
 }
 
 size_t node_bad(struct node *n) {

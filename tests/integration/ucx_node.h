@@ -63,6 +63,8 @@ nixl_status_t node_notify(struct node *n, const char *peer, const char *text, un
 /* Waits until it has `expected` notifications; how many it has. */
 size_t node_received(struct node *n, size_t expected, unsigned timeout_ms);
 
+/* The last of its notifications. */
+void node_last(struct node *n, char *text, size_t size);
 /* Of its notifications "check OFFSET LEN SEED", how many came before such data was there. */
 size_t node_bad(struct node *n);
 

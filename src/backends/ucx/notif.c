@@ -5,6 +5,7 @@
  */
 #include "ucx.h"
 
+#include "base/clock.h"
 #include "wire/wire.h"
 
 #include <stdlib.h>
@@ -227,6 +228,7 @@ nixl_status_t ucx_notif_send(struct ucx_peer *peer, const void *msg, size_t len,
     message->end = end;
     message->xfer = xfer;
     message->bytes.len = size;
+    __atomic_store_n(&end->notified_ns, clock_coarse_ns(), __ATOMIC_RELAXED);
     (void)wire_notif_encode(message->bytes.data, host->agent, name_len, msg, len);
     param.user_data = message;
     ucx_end_hold(end);

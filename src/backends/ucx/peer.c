@@ -6,6 +6,7 @@
  */
 #include "ucx.h"
 
+#include "base/clock.h"
 #include "base/text.h"
 
 #include <stdlib.h>
@@ -253,6 +254,18 @@ static void queue_failed(struct ucx_end *end) {
     }
 }
 
+/* What was handed to a connection that failed may be lost: nobody confirms notifications. */
+static void add_last_notification(const struct ucx_peer *peer, char *words, size_t size) {
+    uint64_t left = __atomic_load_n(&peer->ends[0].notified_ns, __ATOMIC_RELAXED);
+    size_t used = strlen(words);
+
+    if (left != 0) {
+        (void)text_append(words, size, &used,
+                          "; the last notification to it left %llu ms before and may not have arrived",
+                          (unsigned long long)((clock_coarse_ns() - left) / NS_PER_MS));
+    }
+}
+
 /* UCX's error handler: within progress, or within the call that failed. Only notes it. */
 static void on_endpoint_error(void *arg, ucp_ep_h ep, ucs_status_t status) {
     struct ucx_end *end = arg;
@@ -263,6 +276,7 @@ static void on_endpoint_error(void *arg, ucp_ep_h ep, ucs_status_t status) {
     end->is_seen = true;
     (void)snprintf(words, sizeof words, "the connection to agent \"%.128s\" failed: UCX %s says: %s",
                    peer->name, peer->self->library->version_text, peer->self->ucx->status_string(status));
+    add_last_notification(peer, words, sizeof words);
     if (peer_fail(peer, false, words) || end->ep != NULL) {
         queue_failed(end); /* found out before UCX did: now it may be closed */
     }
@@ -440,6 +454,7 @@ void ucx_peer_tear_down(struct ucx_peer *peer, const char *why) {
     }
     (void)snprintf(words, sizeof words, "the connection to agent \"%.128s\" was torn down: %s", peer->name,
                    why);
+    add_last_notification(peer, words, sizeof words);
     if (!peer_fail(peer, true, words)) {
         return;
     }
@@ -519,7 +534,9 @@ bool ucx_end_finish_close(struct ucx_end *end, bool force) {
 /* Worker lock held. True when the worker still has to finish it. */
 static bool end_close(struct ucx_end *end) {
     struct ucx_worker *worker = end->worker;
-    bool force = worker->self->options->ep_close_force;
+    /* What a silent peer has not taken would keep the connection until it goes on, if it ever does. */
+    bool force = worker->self->options->ep_close_force ||
+                 (end->is_silent && worker->self->options->error_handling == UCX_ERRORS_PEER);
 
     if (end->is_queued) {
         struct ucx_end **link = &worker->failed;

@@ -7,8 +7,8 @@
  *
  * Active message 1 asks:    head, `count` rows {addr, len}, and for a write the bytes of all rows
  * Active message 2 answers: head with the same cookie and a status, and for a read the bytes of all rows
- * All numbers little-endian. A question never outlives its operation: an answer whose cookie is not waited for is dropped, so an
- * operation can be ended at once.
+ * All numbers little-endian. An answer whose cookie is not waited for is dropped, so an operation can be ended at once, and its
+ * connection need not go for that: a question that is still on its way has the bytes of a write in itself.
  */
 #include "ucx.h"
 
@@ -181,8 +181,50 @@ static struct ucx_op *asked_take(struct ucx_worker *worker, uint64_t cookie) {
     return NULL;
 }
 
+bool ucx_ask_may(struct ucx_xfer *xfer) {
+    struct ucx_end *end = xfer->end;
+
+    if (end->unsent < UCX_UNSENT_MAX) {
+        return true;
+    }
+    if (!xfer->is_held) {
+        xfer->is_held = true;
+        xfer->next_held = end->held;
+        end->held = xfer;
+    }
+    return false;
+}
+
+void ucx_ask_unhold(struct ucx_xfer *xfer) {
+    struct ucx_xfer **link;
+
+    if (!xfer->is_held) {
+        return;
+    }
+    link = &xfer->end->held;
+    while (*link != xfer) {
+        link = &(*link)->next_held;
+    }
+    *link = xfer->next_held;
+    xfer->is_held = false;
+}
+
+/* Who waited looks again. */
+static void release_held(struct ucx_end *end) {
+    while (end->held != NULL) {
+        struct ucx_xfer *xfer = end->held;
+
+        ucx_ask_unhold(xfer);
+        ucx_worker_ready(end->worker, xfer);
+    }
+}
+
 void ucx_ask_forget(struct ucx_end *end, const struct ucx_xfer *xfer, ucs_status_t status) {
     struct ucx_worker *worker = end->worker;
+
+    if (xfer == NULL) {
+        release_held(end);
+    }
 
     for (size_t i = 0; i < UCX_ASKED; i++) {
         struct ucx_op **link = &worker->asked[i];
@@ -265,6 +307,9 @@ static void on_question_sent(void *request, ucs_status_t status, void *arg) {
     /* A failure is the endpoint's: its error handler ends the operations. */
     (void)status;
     ucx_end_drop(message->end);
+    if (--message->end->unsent < UCX_UNSENT_MAX) {
+        release_held(message->end);
+    }
     ucx_message_give_back(message);
     self->ucx->request_free(request);
 }
@@ -303,11 +348,13 @@ bool ucx_ask(struct ucx_xfer *xfer, struct ucx_op *op, bool in_post) {
     *slot = op;
     param.user_data = message;
     ucx_end_hold(end);
+    end->unsent++;
     request = ucx_message_send(message, end->ep, UCX_AM_QUESTION, &param);
     if (UCS_PTR_IS_PTR(request)) {
         return true;
     }
     ucx_end_drop(end);
+    end->unsent--;
     ucx_message_give_back(message);
     if (UCS_PTR_IS_ERR(request) && asked_take(worker, h.cookie) != NULL) {
         ucx_op_finish(op, UCS_PTR_STATUS(request));
@@ -332,9 +379,11 @@ void ucx_ask_warm(struct ucx_end *end) {
     message->bytes.len = sizeof h;
     message->end = end;
     param.user_data = message;
-    end->pending++;
+    ucx_end_hold(end);
+    end->unsent++;
     if (!UCS_PTR_IS_PTR(ucx_message_send(message, end->ep, UCX_AM_QUESTION, &param))) {
-        end->pending--;
+        ucx_end_drop(end);
+        end->unsent--;
         ucx_message_give_back(message);
     }
 }
@@ -371,6 +420,7 @@ static ucs_status_t on_answer(void *arg, const void *header, size_t header_len, 
     if (op == NULL) {
         return UCS_OK; /* its operation was ended meanwhile */
     }
+    op->xfer->end->is_silent = false;
     if (h.kind != ANSWER_OK) {
         ucx_op_finish(op, h.kind == ANSWER_NO_REGION ? UCS_ERR_NO_ELEM : UCS_ERR_INVALID_ADDR);
     } else if (op->xfer->request->op == NIXL_READ && len - sizeof h != op->bytes) {

@@ -40,6 +40,9 @@
 /* In flight of one request by messages: enough to keep a socket full. */
 #define UCX_ASK_OPS 64u
 #define UCX_ASK_QUEUE (UINT64_C(2) << 20)
+/* Questions that wait to leave for one peer. More are asked when it takes them: so what a stopped peer leaves behind is bounded,
+ * and its connection need never go for a deadline. */
+#define UCX_UNSENT_MAX 256u
 #define UCX_ASK_SMALL                                                                                        \
     (UINT64_C(8) << 10) /* blocks below this are worth packing even where UCX can put by itself */
 
@@ -136,12 +139,16 @@ struct ucx_end {
     bool is_queued;  /* in worker.failed */
     bool is_closing; /* the agent has let go of the peer */
     bool is_warm;
-    bool has_asked;      /* a first question is on its way or was answered */
-    bool is_emulated;    /* UCX plays remote access over messages: reads, and with old versions writes */
-    bool has_lanes;      /* is_emulated is known */
-    uint32_t pending;    /* flushes and messages whose callback holds this struct */
-    uint64_t close_from; /* let go of after a failure: the worker's turn from which it may be closed */
-    uint64_t op_max;     /* bytes of one operation: as much as UCX takes in without working on it for long */
+    bool has_asked;        /* a first question is on its way or was answered */
+    uint64_t notified_ns;  /* atomic: when the last notification was given to UCX, by the coarse clock */
+    bool is_silent;        /* questions to it were given up, and it has answered none since */
+    bool is_emulated;      /* UCX plays remote access over messages: reads, and with old versions writes */
+    bool has_lanes;        /* is_emulated is known */
+    uint32_t pending;      /* flushes and messages whose callback holds this struct */
+    uint32_t unsent;       /* questions among them */
+    struct ucx_xfer *held; /* requests that wait until it takes questions again, by next_held */
+    uint64_t close_from;   /* let go of after a failure: the worker's turn from which it may be closed */
+    uint64_t op_max; /* bytes of one operation: as much as UCX takes in without working on it for long */
     struct ucx_end *next;
 };
 
@@ -163,7 +170,7 @@ struct ucx_peer {
     bool is_torn_down;         /* by ourselves, for a deadline: what it had in flight is CANCELED */
     bool is_reported;          /* the agent knows that it failed */
     bool is_closing;           /* the agent has let go of it */
-    char words[384];           /* why it failed */
+    char words[448];           /* why it failed */
 
     bool is_connecting;    /* atomic: written under the first worker's lock, read by anybody */
     uint32_t references;   /* atomic: the agent's, and one for each worker that still closes its end */
@@ -235,7 +242,9 @@ struct ucx_xfer {
     bool is_handed;   /* atomic: in the first worker's inbox, for its notification */
     bool has_keys;    /* its remote keys are unpacked */
     bool asks;        /* goes by messages (serve.c) */
-    uint32_t flags;   /* of UCX's operations */
+    bool is_held;     /* in end.held */
+    struct ucx_xfer *next_held;
+    uint32_t flags; /* of UCX's operations */
     enum ucx_phase phase;
     uint32_t ops;           /* in flight */
     uint64_t queued;        /* their bytes */
@@ -507,6 +516,10 @@ bool ucx_ask(struct ucx_xfer *xfer, struct ucx_op *op, bool in_post);
 void ucx_ask_warm(struct ucx_end *end);
 /* Ends what an end, or one request on it, still waits for. */
 void ucx_ask_forget(struct ucx_end *end, const struct ucx_xfer *xfer, ucs_status_t status);
+/* Whether the peer takes another question; if it does not, the request goes on when it does, or when its connection fails. */
+bool ucx_ask_may(struct ucx_xfer *xfer);
+/* It need not wait any more. */
+void ucx_ask_unhold(struct ucx_xfer *xfer);
 
 /* xfer.c */
 /* An operation is over: counts, and gives the record back. */

@@ -229,6 +229,9 @@ static enum step issue(struct ucx_xfer *xfer, bool in_post, uint64_t *turn_end) 
             xfer->queued >= (xfer->asks ? UCX_ASK_QUEUE : UCX_QUEUE_BYTES)) {
             return STEP_WAIT;
         }
+        if (xfer->asks && !ucx_ask_may(xfer)) {
+            return STEP_WAIT;
+        }
         if (until_look == 0) {
             if (turn_is_over(turn_end)) {
                 return STEP_TURN_OVER;
@@ -242,6 +245,7 @@ static enum step issue(struct ucx_xfer *xfer, bool in_post, uint64_t *turn_end) 
         look_cost = 1 + issued / (UCX_OP_MIN / CLOCK_EVERY);
         until_look = look_cost < until_look ? until_look - (unsigned)look_cost : 0;
     }
+    ucx_ask_unhold(xfer);
     xfer->phase = UCX_DRAINING;
     return STEP_WAIT;
 }
@@ -653,6 +657,11 @@ static struct ucx_worker *enter_worker(const struct ucx_xfer *xfer) {
     }
 }
 
+/* Whether nothing but answers to questions of ours is waited for: those are forgotten, and the peer keeps its connection. */
+static bool ends_by_itself(const struct ucx_xfer *xfer) {
+    return xfer->asks && (xfer->phase == UCX_ISSUING || xfer->phase == UCX_DRAINING);
+}
+
 void ucx_cancel(void *instance, struct nixl_request *request, enum nixl_cancel how) {
     struct ucx_instance *self = instance;
     struct ucx_xfer *xfer = request->state;
@@ -670,8 +679,10 @@ void ucx_cancel(void *instance, struct nixl_request *request, enum nixl_cancel h
         ucx_split_cancel(xfer, how);
     }
     worker = enter_worker(xfer);
-    if (how == NIXL_CANCEL_FORCE &&
-        (xfer->phase != UCX_IDLE || __atomic_load_n(&xfer->is_handed, __ATOMIC_ACQUIRE))) {
+    if (how == NIXL_CANCEL_FORCE && ends_by_itself(xfer)) {
+        xfer->end->is_silent = true;
+    } else if (how == NIXL_CANCEL_FORCE &&
+               (xfer->phase != UCX_IDLE || __atomic_load_n(&xfer->is_handed, __ATOMIC_ACQUIRE))) {
         ucx_worker_leave(worker);
         ucx_peer_tear_down(xfer->peer,
                            "a transfer to it was ended by force (a deadline, or the peer was removed)");

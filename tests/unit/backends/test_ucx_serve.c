@@ -52,6 +52,13 @@ void ucx_op_finish(struct ucx_op *op, ucs_status_t status) {
     finished = status;
     finish_count++;
 }
+static unsigned ready_count;
+
+void ucx_worker_ready(struct ucx_worker *on, struct ucx_xfer *ready) {
+    assert_ptr_equal(on, &worker);
+    assert_false(ready->is_held);
+    ready_count++;
+}
 nixl_status_t ucx_notif_handler(struct ucx_worker *on, unsigned id, ucp_am_recv_callback_t handler) {
     return NIXL_SUCCESS;
 }
@@ -211,6 +218,7 @@ static void truncated_and_oversized_questions_are_dropped(void **state) {
 /* ---- answers ---- */
 
 static struct nixl_request request;
+static struct ucx_end asked_end = {.worker = &worker};
 static struct ucx_xfer xfer;
 static uint8_t target[16];
 
@@ -219,7 +227,7 @@ static struct ucx_op *waiting_op(struct ucx_op *op, struct nixl_run *run, uint64
     *run = (struct nixl_run){
         .local = (uintptr_t)target, .len = 3, .local_stride = 5, .remote_stride = 4, .count = 3};
     request = (struct nixl_request){.op = NIXL_READ, .runs = run, .run_count = 1};
-    xfer = (struct ucx_xfer){.self = &self, .worker = &worker, .request = &request};
+    xfer = (struct ucx_xfer){.self = &self, .worker = &worker, .end = &asked_end, .request = &request};
     *op = (struct ucx_op){.xfer = &xfer, .bytes = 9, .cookie = cookie};
     op->next = worker.asked[cookie % UCX_ASKED];
     worker.asked[cookie % UCX_ASKED] = op;
@@ -286,6 +294,26 @@ static void forgotten_operations_end_and_their_answers_are_dropped(void **state)
     assert_int_equal(finish_count, 2);
 }
 
+static void a_peer_that_takes_no_questions_holds_requests_until_it_does(void **state) {
+    static struct ucx_end end = {.worker = &worker, .unsent = UCX_UNSENT_MAX - 1};
+    struct ucx_xfer first = {.end = &end, .worker = &worker}, second = first, third = first;
+
+    ready_count = 0;
+    assert_true(ucx_ask_may(&first));
+    end.unsent = UCX_UNSENT_MAX;
+    assert_false(ucx_ask_may(&first));
+    assert_false(ucx_ask_may(&first));
+    assert_false(ucx_ask_may(&second));
+    assert_false(ucx_ask_may(&third));
+    ucx_ask_unhold(&second);
+    ucx_ask_unhold(&second);
+    assert_true(first.is_held && !second.is_held && third.is_held);
+    /* Its connection fails. */
+    ucx_ask_forget(&end, NULL, UCS_ERR_CANCELED);
+    assert_int_equal(ready_count, 2);
+    assert_null(end.held);
+}
+
 #define TEST(f) cmocka_unit_test_setup(f, setup)
 
 int main(void) {
@@ -299,6 +327,7 @@ int main(void) {
         TEST(an_answer_is_scattered_over_its_blocks),
         TEST(answers_nobody_waits_for_and_short_ones_write_nothing),
         TEST(forgotten_operations_end_and_their_answers_are_dropped),
+        TEST(a_peer_that_takes_no_questions_holds_requests_until_it_does),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,9 +5,10 @@
  * read only, and looks before it writes and after it has read. That costs some loads. The keys are UCX's own: a block that
  * is registered again has its door open again.
  *
- * The table is buckets of entries. An entry stays where it is while its block is registered; afterwards it may become another
- * block's, so a reader makes sure that it saw one and the same number before and after. When a bucket is full of open doors a
- * block goes without; from then on nobody concludes from an entry that is not there.
+ * A block's entry is the first free one from where its address and length point to, within a page's worth of entries. It stays
+ * where it is while its block is registered; afterwards it may become another block's, so a reader makes sure that it saw one
+ * and the same number before and after. Where none is free a block goes without, which happens from some 80,000 blocks on; as
+ * long as there is such a block nobody concludes from an entry that is not there.
  *
  * The owner's side is called under the lock of its regions.
  */
@@ -22,9 +23,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BUCKET_BITS 13u
-#define BUCKET 16u /* entries */
-#define ENTRIES (BUCKET << BUCKET_BITS)
+#define PLACE_BITS 17u
+#define WINDOW 128u /* entries that may be a block's */
+#define ENTRIES ((1u << PLACE_BITS) + WINDOW)
 /* Nobody makes it shorter under a reader. */
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
@@ -36,8 +37,8 @@ struct entry {
 
 /* Pages that no block needs take no memory. */
 struct ucx_door_file {
-    uint8_t id[16]; /* whose it is */
-    uint64_t unlisted;
+    uint8_t id[16];    /* whose it is */
+    uint64_t unlisted; /* blocks without an entry */
     uint8_t reserved[4096 - 24];
     struct entry entries[ENTRIES];
 };
@@ -47,7 +48,7 @@ static uint32_t first_of(uint64_t addr, uint64_t len) {
 
     mixed ^= mixed >> 32;
     mixed *= UINT64_C(0xd6e8feb86659fd93);
-    return (uint32_t)(mixed >> (64 - BUCKET_BITS)) * BUCKET;
+    return (uint32_t)(mixed >> (64 - PLACE_BITS));
 }
 
 /* ---- the owner ---- */
@@ -87,19 +88,19 @@ void ucx_doors_close(struct ucx_instance *self) {
 
 void ucx_door_open(struct ucx_instance *self, uint64_t addr, uint64_t len) {
     struct ucx_doors *doors = &self->doors;
-    struct entry *bucket, *free_entry = NULL;
+    struct entry *window, *free_entry = NULL;
 
     if (doors->file == NULL) {
         return;
     }
-    bucket = &doors->file->entries[first_of(addr, len)];
-    for (uint32_t i = 0; i < BUCKET && free_entry == NULL; i++) {
-        if (bucket[i].number == 0) {
-            free_entry = &bucket[i];
+    window = &doors->file->entries[first_of(addr, len)];
+    for (uint32_t i = 0; i < WINDOW && free_entry == NULL; i++) {
+        if (window[i].number == 0) {
+            free_entry = &window[i];
         }
     }
     if (free_entry == NULL) {
-        __atomic_store_n(&doors->file->unlisted, 1, __ATOMIC_SEQ_CST);
+        __atomic_fetch_add(&doors->file->unlisted, 1, __ATOMIC_SEQ_CST);
         return;
     }
     /* A reader that takes these for the former block's finds that the number has changed: it is stored last, and was 0 before. */
@@ -111,19 +112,20 @@ void ucx_door_open(struct ucx_instance *self, uint64_t addr, uint64_t len) {
 
 void ucx_door_close(struct ucx_instance *self, uint64_t addr, uint64_t len) {
     struct ucx_doors *doors = &self->doors;
-    struct entry *bucket;
+    struct entry *window;
 
     /* In a forked child the doors are still the parent's. */
     if (doors->file == NULL || ucx_is_inherited(self)) {
         return;
     }
-    bucket = &doors->file->entries[first_of(addr, len)];
-    for (uint32_t i = 0; i < BUCKET; i++) {
-        if (bucket[i].number != 0 && bucket[i].addr == addr && bucket[i].len == len) {
-            __atomic_store_n(&bucket[i].number, 0, __ATOMIC_SEQ_CST);
+    window = &doors->file->entries[first_of(addr, len)];
+    for (uint32_t i = 0; i < WINDOW; i++) {
+        if (window[i].number != 0 && window[i].addr == addr && window[i].len == len) {
+            __atomic_store_n(&window[i].number, 0, __ATOMIC_SEQ_CST);
             return;
         }
     }
+    __atomic_fetch_sub(&doors->file->unlisted, 1, __ATOMIC_SEQ_CST);
 }
 
 /* ---- a peer's ---- */
@@ -200,7 +202,7 @@ bool ucx_door_is_open(const struct ucx_peer *peer, struct ucx_key *key) {
         return true;
     }
     first = first_of(key->addr, key->region_len);
-    for (uint32_t i = first; i < first + BUCKET; i++) {
+    for (uint32_t i = first; i < first + WINDOW; i++) {
         if (is_open_at(&file->entries[i], key)) {
             __atomic_store_n(&key->door, i, __ATOMIC_RELAXED);
             return true;

@@ -84,6 +84,11 @@ static void use_transports(const char *tls) {
 }
 
 bool local_open(struct local *l, const char *name, const struct node_setting *setting, size_t len) {
+    return local_open_with(l, name, setting, len, NULL, 0);
+}
+
+bool local_open_with(struct local *l, const char *name, const struct node_setting *setting, size_t len,
+                     const struct nixl_param *params, size_t count) {
     struct nixl_agent_config config = NIXL_AGENT_CONFIG_INIT;
     struct nixl_desc desc;
 
@@ -91,7 +96,7 @@ bool local_open(struct local *l, const char *name, const struct node_setting *se
     use_transports(setting->tls);
     config.progress_thread = setting->progress_thread;
     if (nixl_agent_create(name, &config, &l->agent) != NIXL_SUCCESS ||
-        nixl_backend_create(l->agent, "UCX", NULL, 0, &l->ucx) != NIXL_SUCCESS) {
+        nixl_backend_create(l->agent, "UCX", params, count, &l->ucx) != NIXL_SUCCESS) {
         return false;
     }
     l->len = len;

@@ -40,6 +40,9 @@ void node_main(int argc, char **argv);
 
 /* An agent with UCX and `len` bytes registered; false: see nixl_error(). */
 bool local_open(struct local *l, const char *name, const struct node_setting *setting, size_t len);
+/* The same with parameters of the backend. */
+bool local_open_with(struct local *l, const char *name, const struct node_setting *setting, size_t len,
+                     const struct nixl_param *params, size_t count);
 void local_close(struct local *l);
 
 /* When not NULL, called in the new process before it becomes a node, e.g. to enter a namespace; false ends it. */

@@ -163,19 +163,25 @@ static enum ucx_copy notify_by_ucx(struct ucx_xfer *xfer, struct ucx_copy_failur
     const struct nixl_request *request = xfer->request;
     struct ucx_worker *worker = ucx_first_worker(xfer->self);
     struct ucx_peer *peer = xfer->peer;
-    nixl_status_t status;
+    nixl_status_t status = NIXL_ERR_CANCELED;
 
     ucx_worker_enter(worker);
-    status = ucx_end_connect(&peer->ends[0]);
+    /* Who cancels either is seen here, or sees this, waits for the lock and finds what is on its way: a peer that is stopped
+     * before it has connected would keep a notification for ever. */
+    __atomic_store_n(&xfer->worker, worker, __ATOMIC_RELEASE);
+    __atomic_store_n(&xfer->is_copy, false, __ATOMIC_SEQ_CST);
+    if (!__atomic_load_n(&xfer->is_stopping, __ATOMIC_SEQ_CST)) {
+        status = ucx_end_connect(&peer->ends[0]);
+    }
     if (status == NIXL_SUCCESS) {
         status = ucx_notif_send(peer, request->notif, request->notif_len, xfer);
     }
     if (status == NIXL_IN_PROG) {
         xfer->ops = 1;
         xfer->phase = UCX_NOTIFYING;
-        __atomic_store_n(&xfer->worker, worker, __ATOMIC_RELEASE);
         worker->requests++;
-        __atomic_store_n(&xfer->is_copy, false, __ATOMIC_SEQ_CST);
+    } else {
+        __atomic_store_n(&xfer->is_copy, true, __ATOMIC_SEQ_CST);
     }
     ucx_worker_leave(worker);
     if (status >= 0) {
@@ -184,7 +190,9 @@ static enum ucx_copy notify_by_ucx(struct ucx_xfer *xfer, struct ucx_copy_failur
     failure->status = status;
     (void)snprintf(failure->text, sizeof failure->text,
                    "the data is in place, but its notification was not sent: %s",
-                   status == NIXL_ERR_REMOTE_DISCONNECT ? peer->words : "UCX took it not");
+                   status == NIXL_ERR_REMOTE_DISCONNECT ? peer->words
+                   : status == NIXL_ERR_CANCELED        ? "it was cancelled"
+                                                        : "UCX took it not");
     return UCX_COPY_FAILED;
 }
 

@@ -744,6 +744,8 @@ void ucx_end_look_at_lanes(struct ucx_end *end) {
     end->has_lanes = true;
     lanes(end, rma, am, sizeof rma, devices);
     end->is_emulated = strcmp(rma[0] != '\0' ? rma : am, "tcp") == 0;
+    /* Without a lane for remote access both are played here, too, and UCX 1.13 loses the end of reads when a peer is torn down. */
+    end->loses_reads = rma[0] == '\0' && (strcmp(am, "posix") == 0 || strcmp(am, "sysv") == 0);
     ucx_route_tell(end->peer, rma[0] != '\0' ? rma : am, am[0] != '\0' ? am : rma, devices);
 }
 

@@ -6,7 +6,8 @@
  * Whoever ends the last part ends the request, or hands it to the first worker, by which all notifications leave.
  *
  * Not split: lists of fewer than twice split_batch_size blocks (what adjoins on both sides is one block), lists whose order
- * is to be kept, copies by the kernel (share.c), and what UCX plays over tcp: there the target's one worker is what is waited for.
+ * is to be kept, copies by the kernel (share.c), what UCX plays over tcp, and what goes by messages: there the target's one worker
+ * is what is waited for.
  */
 #include "ucx.h"
 
@@ -43,7 +44,7 @@ static unsigned part_count(const struct ucx_xfer *xfer) {
     uint64_t parts;
 
     if (self->helper_count == 0 || xfer->request->block_count < 2 * self->options->split_batch_size ||
-        (xfer->request->flags & NIXL_REQUEST_KEEP_LISTS) != 0 || xfer->end->is_emulated) {
+        (xfer->request->flags & NIXL_REQUEST_KEEP_LISTS) != 0 || xfer->end->is_emulated || xfer->asks) {
         return 1;
     }
     parts = span_count(xfer->request) / self->options->split_batch_size;

@@ -143,7 +143,8 @@ struct ucx_end {
     uint64_t notified_ns;  /* atomic: when the last notification was given to UCX, by the coarse clock */
     bool is_silent;        /* questions to it were given up, and it has answered none since */
     bool is_emulated;      /* UCX plays remote access over messages: reads, and with old versions writes */
-    bool has_lanes;        /* is_emulated is known */
+    bool loses_reads;      /* UCX plays them over shared memory */
+    bool has_lanes;        /* is_emulated and loses_reads are known */
     uint32_t pending;      /* flushes and messages whose callback holds this struct */
     uint32_t unsent;       /* questions among them */
     struct ucx_xfer *held; /* requests that wait until it takes questions again, by next_held */

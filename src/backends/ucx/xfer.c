@@ -454,9 +454,11 @@ static bool is_device(nixl_mem_t mem) {
 static bool should_ask(const struct ucx_xfer *xfer) {
     const struct nixl_request *request = xfer->request;
 
-    if (!xfer->peer->takes_questions || !xfer->end->is_emulated || is_device(request->local_mem) ||
-        is_device(request->remote_mem)) {
+    if (!xfer->peer->takes_questions || is_device(request->local_mem) || is_device(request->remote_mem)) {
         return false;
+    }
+    if (!xfer->end->is_emulated) {
+        return xfer->end->loses_reads && request->op == NIXL_READ;
     }
     return request->op == NIXL_READ || xfer->self->library->version < UCX_VERSION(1, 21, 0) ||
            (request->block_count > 1 && request->total_bytes / request->block_count < UCX_ASK_SMALL);

@@ -3,6 +3,7 @@
 #include "stop.h"
 
 #include "base/clock.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -284,6 +285,7 @@ bool runtime_has_message(struct runtime *runtime, unsigned from) {
 
 static bool await_barrier(struct runtime *runtime, unsigned from, const char *name) {
     struct frame *frame = next_frame(runtime, from, FRAME_BARRIER, FRAME_BARRIER);
+    char shown[100]; /* at an ASIO port a stranger may have sent it */
     bool same;
 
     if (frame == NULL) {
@@ -291,9 +293,8 @@ static bool await_barrier(struct runtime *runtime, unsigned from, const char *na
     }
     same = strcmp(frame->bytes, name) == 0;
     if (!same) {
-        runtime_fail(runtime,
-                     "process %u is at barrier \"%.100s\", this one at \"%s\": do both have the same flags?",
-                     from, frame->bytes, name);
+        runtime_fail(runtime, "process %u is at barrier %s, this one at \"%s\": do both have the same flags?",
+                     from, text_quote(shown, sizeof shown, frame->bytes, frame->len), name);
     }
     free(frame);
     return same;

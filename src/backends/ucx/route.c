@@ -5,6 +5,7 @@
 #include "ucx.h"
 
 #include "advice.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "netdev.h"
 
@@ -152,6 +153,24 @@ static bool uses_two(const struct ucx_instance *self) {
     return self->library->version >= UCX_VERSION(1, 19, 0) && getenv("UCX_MAX_RMA_RAILS") == NULL;
 }
 
+/* The first time that this instance gives this advice. Hundreds of peers, or one that comes back, are no news. */
+static bool is_news(struct ucx_instance *self, const char *text) {
+    uint64_t mark = hash_bytes(text, strlen(text)) | 1u;
+
+    for (size_t i = 0; i < sizeof self->advice / sizeof self->advice[0]; i++) {
+        uint64_t there = 0;
+
+        if (__atomic_compare_exchange_n(&self->advice[i], &there, mark, false, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED)) {
+            return true;
+        }
+        if (there == mark) {
+            return false;
+        }
+    }
+    return false;
+}
+
 static void warn(struct ucx_peer *peer, const char *bytes, const char *devices,
                  const struct ucx_netdev *netdevs, size_t count) {
     const struct nixl_host *host = peer->self->host;
@@ -168,8 +187,8 @@ static void warn(struct ucx_peer *peer, const char *bytes, const char *devices,
         situation.no_copies = why;
     }
     if (ucx_advice(&situation, text, sizeof text)) {
-        host->log(host->ctx, NIXL_LOG_WARN, "bytes to and from agent \"%s\" could go faster: %s", peer->name,
-                  text);
+        host->log(host->ctx, is_news(peer->self, text) ? NIXL_LOG_WARN : NIXL_LOG_INFO,
+                  "bytes to and from agent \"%s\" could go faster: %s", peer->name, text);
     }
 }
 

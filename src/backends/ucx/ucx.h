@@ -357,6 +357,7 @@ struct ucx_instance {
     /* For peers on this host (cma.c): what our note says, "" when it offers nothing, and our host's word in it. */
     void *cma_proof;
     char cma_note[128], cma_host[64];
+    uint64_t advice[8]; /* hashes of what has been advised already, 0: none; atomic (route.c) */
     struct ucx_doors doors;
     char about[768];
     char tls[128];             /* UCX_TLS as it counts, "" when not set */

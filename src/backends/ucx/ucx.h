@@ -359,7 +359,7 @@ struct ucx_instance {
     char cma_note[128], cma_host[64];
     uint64_t advice[8]; /* hashes of what has been advised already, 0: none; atomic (route.c) */
     struct ucx_doors doors;
-    char about[768];
+    char about[832];
     char tls[128];             /* UCX_TLS as it counts, "" when not set */
     struct ucx_instance *next; /* in the registry */
 };

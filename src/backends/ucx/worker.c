@@ -291,7 +291,7 @@ struct ucx_worker *ucx_worker_choose(struct ucx_instance *self) {
             return &self->workers[i];
         }
     }
-    return &self->workers[((uintptr_t)id >> 12) % count];
+    return &self->workers[count > 1 ? ((uintptr_t)id >> 12) % count : 0];
 }
 
 /* ---- open and close ---- */

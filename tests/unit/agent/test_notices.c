@@ -85,7 +85,7 @@ static void several_failures_are_told_in_the_order_in_which_they_happened(void *
         xfers[i] = request_of(&agents, NIXL_WRITE, 0, 64, &options);
     }
     for (int i = 0; i < 3; i++) {
-        char nth[8];
+        char nth[16];
 
         (void)snprintf(nth, sizeof nth, "%d", i + 1);
         assert_true(the_mock()->set("A", "fail_post", nth));

@@ -261,16 +261,23 @@ static bool commit_reserve(struct load *load) {
 
 static void commit_regions(struct load *load) {
     struct peer *peer = load->peer;
+    size_t free_to_go;
 
-    size_t free_to_go = linger_note(load->agent, peer, load->drops, load->drop_count);
-
+    /* Once they are noted as lingering, a request that is released at this moment may let go of the last that held one: so
+     * each is held here, too, until aftermath() lets go of it. */
+    for (size_t i = 0; i < load->drop_count; i++) {
+        region_ref(load->drops[i]);
+    }
+    free_to_go = linger_note(load->agent, peer, load->drops, load->drop_count);
     for (size_t i = 0; i < load->drop_count; i++) {
         region_set_remove(&peer->regions, load->drops[i]);
+        if (i < free_to_go) {
+            (void)region_unref(load->drops[i]); /* the set's is left */
+        }
     }
     if (load->drop_count != 0) {
         __atomic_fetch_add(&peer->changes, 1, __ATOMIC_SEQ_CST);
     }
-    load->drop_count = free_to_go;
     for (unsigned mem = 0; mem < NIXL_MEM_KINDS; mem++) {
         size_t count = 0;
 

@@ -599,7 +599,11 @@ nixl_status_t nixl_xfer_wait(struct nixl_xfer *xfer, uint64_t timeout_ms) {
 
 /* ---- release ---- */
 
+/* The request has ended. A cancellation that began before may be in the backend still: it holds the turn, and a later one
+ * will see there that nothing is in flight. */
 static void request_end(struct nixl_xfer *xfer) {
+    lock_take(&xfer->turn);
+    lock_drop(&xfer->turn);
     if (xfer->backend->ops.request_close != NULL) {
         xfer->backend->ops.request_close(xfer->backend->self, &xfer->request);
     }

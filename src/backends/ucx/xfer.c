@@ -375,7 +375,7 @@ static nixl_status_t verdict(const struct ucx_xfer *xfer, struct nixl_failure *f
     if (ucx_peer_is(peer) == UCX_PEER_FAILED) {
         failure->status = peer->is_torn_down ? NIXL_ERR_CANCELED : NIXL_ERR_REMOTE_DISCONNECT;
         failure->text = peer->words;
-    } else if (xfer->is_stopping && xfer->status == UCS_ERR_CANCELED) {
+    } else if (__atomic_load_n(&xfer->is_stopping, __ATOMIC_RELAXED) && xfer->status == UCS_ERR_CANCELED) {
         failure->status = NIXL_ERR_CANCELED;
         failure->run = NIXL_NO_INDEX;
         failure->block = 0;

@@ -2,7 +2,7 @@
 /*
  * One measurement of file transfers, the way an application makes them: `depth` requests of one block each in
  * flight, posted again as they end, at places spread over the file; between ends the program sleeps: with one
- * request in nixl_xfer_wait(), else on the agent's descriptor. As "poll" it asks without pause instead. Prints
+ * request in nixl_xfer_wait(), else in nixl_agent_wait(). As "poll" it asks without pause instead. Prints
  * one line of JSON. bench_files.py runs it beside fio.
  *
  *   bench-files FILE write|read BLOCK DEPTH buffered|direct SECONDS wait|poll [option[=value]]
@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +53,7 @@ struct load {
     unsigned *next; /* places in the order of their posts, a list that begins and ends at place `depth` */
     unsigned last;  /* place */
     unsigned depth, turns;
+    uint64_t seen; /* by nixl_agent_wait() */
     bool polls;
 };
 
@@ -82,13 +82,11 @@ static void post_in(struct load *load, unsigned place) {
 }
 
 /* Nothing has ended since the last look. */
-static void rest(struct load *load, struct pollfd *pfd) {
+static void rest(struct load *load) {
     if (load->depth == 1) {
         check(nixl_xfer_wait(load->xfers[load->turn[0]], NIXL_NO_TIMEOUT), "wait");
-    } else if (nixl_agent_progress(load->agent) != NIXL_SUCCESS &&
-               nixl_agent_arm(load->agent) == NIXL_IN_PROG) {
-        poll(pfd, 1, 100);
-        nixl_agent_progress(load->agent);
+    } else {
+        check(nixl_agent_wait(load->agent, &load->seen, NIXL_NO_TIMEOUT), "wait");
     }
 }
 
@@ -104,14 +102,10 @@ static bool has_ended(const struct load *load, struct nixl_xfer *xfer) {
 }
 
 static void run_load(struct load *load, double seconds, uint64_t *ops, double *took, double *cpu) {
-    struct pollfd pfd = {.fd = nixl_agent_fd(load->agent), .events = POLLIN};
     double start = now_s(), cpu_start = cpu_s(), end = start + seconds;
     unsigned active = load->depth, i, passes = 0;
     bool is_over = false;
 
-    if (pfd.fd < 0) {
-        check(NIXL_ERR_BACKEND, "descriptor");
-    }
     *ops = 0;
     load->last = load->depth;
     for (i = 0; i < load->depth; i++) {
@@ -146,7 +140,7 @@ static void run_load(struct load *load, double seconds, uint64_t *ops, double *t
         }
         *ops += ended;
         if (ended == 0 && active != 0 && !load->polls) {
-            rest(load, &pfd);
+            rest(load);
         }
         if (!is_over && (++passes % 16 == 0 || load->depth >= 16)) {
             is_over = now_s() >= end;

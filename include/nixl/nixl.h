@@ -407,6 +407,16 @@ NIXL_API int nixl_agent_fd(struct nixl_agent *agent);
  * Threads: any, but one waiter an agent: two waiters take each other's events. */
 NIXL_API nixl_status_t nixl_agent_arm(struct nixl_agent *agent);
 
+/* Sleeps until a transfer of this agent has ended or a notification has arrived, at most timeout_ms (NIXL_NO_TIMEOUT:
+ * until then): what a program with many transfers in flight calls after it has looked at them all
+ * (nixl_xfer_poll(), nixl_notif_take()). Makes progress meanwhile, in the way that is cheapest for the backends;
+ * with a progress thread too. *seen is the caller's memory of what it has been told: 0 before its first call,
+ * which returns at once, and left alone afterwards. With one `seen` for each thread none misses an event.
+ * Returns SUCCESS when something has happened since the call that wrote *seen: look, and call again. IN_PROG
+ * when the time is over. Fails: INVALID_PARAM (NULL), NOT_ALLOWED (after fork). Threads: any number, each with
+ * its own *seen; every event wakes all of them. */
+NIXL_API nixl_status_t nixl_agent_wait(struct nixl_agent *agent, uint64_t *seen, uint64_t timeout_ms);
+
 /* ---- Backends ----------------------------------------------------------------------------------------- */
 
 /* Opens backend `type` in the agent. Parameters are checked against the plugin's option table: an unknown or

@@ -539,8 +539,12 @@ struct progress {
     int event_fd;    /* eventfd, -1 until asked for (atomic) */
     int outer_fd;    /* epoll of event_fd and, without a thread, of the backends' descriptors: the user's */
     bool is_armed;   /* atomic */
-    uint64_t events; /* atomic: completions and notifications so far, counted while event_fd is there */
+    bool is_watched; /* atomic, stays: event_fd is there, or somebody has waited for events */
+    uint64_t events; /* atomic: 1 and the completions and notifications since is_watched */
     uint64_t seen;   /* events at the last arm, under arming */
+    /* Who waits for events (await.c). Each flag is put down by whoever wakes. */
+    bool is_awaited; /* atomic: some sleep on the word of `events` that moves */
+    bool is_dozed;   /* atomic: the one that sleeps on the backends' events waits for ours too */
 };
 
 nixl_status_t progress_open(struct nixl_agent *agent);
@@ -561,13 +565,21 @@ void progress_wait_end(struct nixl_agent *agent);
 bool progress_sleep_begin(struct nixl_agent *agent);
 void progress_sleep(struct nixl_agent *agent, struct nixl_backend *backend, uint64_t until_ns);
 void progress_sleep_end(struct nixl_agent *agent);
+/* The backend to call it for when any event counts: one that can be slept in, if there is one; NULL: none needs progress. */
+struct nixl_backend *progress_sleeper(struct nixl_agent *agent);
+/* Looks at deadlines that may be due by now. For callers, where there is no thread. */
+void progress_deadlines(struct nixl_agent *agent, uint64_t now_ns);
 /* One round over all backends that need it; how many events. */
 unsigned progress_run(struct nixl_agent *agent);
 /* The same for one backend: what a poll does. */
 unsigned progress_run_one(struct nixl_agent *agent, struct nixl_backend *backend);
 void progress_wake(struct nixl_agent *agent);
-/* A completion or a notification: tells whoever armed. Any thread, any lock. */
+/* A completion or a notification: tells whoever armed or waits for events. Any thread, any lock. */
 void progress_event(struct nixl_agent *agent);
+/* The half of `events` that moves with each. */
+static inline const uint32_t *progress_events_word(const struct progress *progress) {
+    return (const uint32_t *)&progress->events + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 1 : 0);
+}
 /* A request with that deadline was posted. */
 void progress_deadline(struct nixl_agent *agent, uint64_t deadline_ns);
 

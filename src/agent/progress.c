@@ -112,8 +112,7 @@ unsigned progress_run_one(struct nixl_agent *agent, struct nixl_backend *backend
     return events;
 }
 
-/* Looks at all requests' deadlines when one may be due. */
-static void deadlines_run(struct nixl_agent *agent, uint64_t now) {
+void progress_deadlines(struct nixl_agent *agent, uint64_t now) {
     struct progress *progress = &agent->progress;
     uint64_t next;
 
@@ -287,7 +286,7 @@ static void thread_body(void *arg) {
             if (now >= __atomic_load_n(&progress->deadline_ns, __ATOMIC_RELAXED)) {
                 /* After a process was stopped what came meanwhile counts before what seems overdue. */
                 (void)run_all(agent);
-                deadlines_run(agent, now);
+                progress_deadlines(agent, now);
             }
             continue;
         }
@@ -295,7 +294,7 @@ static void thread_body(void *arg) {
         moved = run_all(agent) != 0;
         now = clock_now_ns();
         busy_until = moved ? now + spin_ns : busy_until;
-        deadlines_run(agent, now);
+        progress_deadlines(agent, now);
         notices_look(agent);
         if (moved || now < busy_until) {
             cpu_relax();
@@ -321,6 +320,8 @@ nixl_status_t progress_open(struct nixl_agent *agent) {
         .spin_ns = spin_us * NS_PER_US,
         .event_fd = -1,
         .outer_fd = -1,
+        .events = 1,
+        .seen = 1,
     };
     error = progress->wake_fd < 0 ? errno : 0;
     if (error == 0) {
@@ -434,6 +435,23 @@ void progress_sleep(struct nixl_agent *agent, struct nixl_backend *backend, uint
     }
 }
 
+struct nixl_backend *progress_sleeper(struct nixl_agent *agent) {
+    unsigned count = backend_count(agent);
+    struct nixl_backend *first = NULL;
+
+    for (unsigned slot = 0; slot < count; slot++) {
+        struct nixl_backend *backend = agent->backends[slot];
+
+        if (backend->needs_progress && __atomic_load_n(&backend->can_wait, __ATOMIC_RELAXED)) {
+            return backend;
+        }
+        if (backend->needs_progress && first == NULL) {
+            first = backend;
+        }
+    }
+    return first;
+}
+
 void progress_sleep_end(struct nixl_agent *agent) {
     __atomic_store_n(&agent->progress.sleepers, 0, __ATOMIC_SEQ_CST);
     lock_drop(&agent->progress.sleeping);
@@ -449,7 +467,7 @@ nixl_status_t nixl_agent_progress(struct nixl_agent *agent) {
     events = progress_run(agent);
     if (!agent->progress.has_thread &&
         __atomic_load_n(&agent->progress.deadline_ns, __ATOMIC_RELAXED) != CLOCK_NEVER) {
-        deadlines_run(agent, clock_coarse_ns());
+        progress_deadlines(agent, clock_coarse_ns());
     }
     agent_leave(agent);
     return events != 0 ? NIXL_SUCCESS : NIXL_IN_PROG;
@@ -460,10 +478,18 @@ nixl_status_t nixl_agent_progress(struct nixl_agent *agent) {
 void progress_event(struct nixl_agent *agent) {
     struct progress *progress = &agent->progress;
 
-    if (__builtin_expect(__atomic_load_n(&progress->event_fd, __ATOMIC_ACQUIRE) < 0, 1)) {
+    if (__builtin_expect(!__atomic_load_n(&progress->is_watched, __ATOMIC_ACQUIRE), 1)) {
         return;
     }
     __atomic_add_fetch(&progress->events, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&progress->is_awaited, __ATOMIC_SEQ_CST) &&
+        __atomic_exchange_n(&progress->is_awaited, false, __ATOMIC_SEQ_CST)) {
+        futex_wake(progress_events_word(progress), INT32_MAX);
+    }
+    if (__atomic_load_n(&progress->is_dozed, __ATOMIC_SEQ_CST) &&
+        __atomic_exchange_n(&progress->is_dozed, false, __ATOMIC_SEQ_CST)) {
+        progress_wake(agent);
+    }
     if (__atomic_load_n(&progress->is_armed, __ATOMIC_SEQ_CST) &&
         __atomic_exchange_n(&progress->is_armed, false, __ATOMIC_SEQ_CST)) {
         fd_signal(progress->event_fd);
@@ -501,6 +527,7 @@ static int event_open(struct nixl_agent *agent) {
     }
     progress->outer_fd = outer_fd;
     __atomic_store_n(&progress->event_fd, event_fd, __ATOMIC_RELEASE);
+    __atomic_store_n(&progress->is_watched, true, __ATOMIC_SEQ_CST);
     return 0;
 }
 

@@ -306,7 +306,7 @@ static nixl_status_t post_ended(struct nixl_xfer *xfer, nixl_status_t status, ui
     }
     /* Both at once: whoever sees that the post is over sees the end too (mark_waited). */
     word_store(xfer, (int32_t)status, false);
-    if (__builtin_expect(__atomic_load_n(&xfer->agent->progress.event_fd, __ATOMIC_RELAXED) >= 0, 0)) {
+    if (__builtin_expect(__atomic_load_n(&xfer->agent->progress.is_watched, __ATOMIC_RELAXED), 0)) {
         progress_event(xfer->agent);
     }
     return status;

@@ -53,7 +53,9 @@ struct load {
     unsigned *next; /* places in the order of their posts, a list that begins and ends at place `depth` */
     unsigned last;  /* place */
     unsigned depth, turns;
-    uint64_t seen; /* by nixl_agent_wait() */
+    uint64_t seen;            /* by nixl_agent_wait() */
+    struct nixl_xfer **batch; /* to be posted together */
+    unsigned batched;
     bool polls;
 };
 
@@ -73,12 +75,17 @@ static void make_requests(struct load *load, nixl_xfer_op_t op, char *buf, uint6
     }
 }
 
-/* Posts the request whose turn it is in a place, which so becomes the last in order. */
+/* The request whose turn it is in a place will be posted, the last in order. */
 static void post_in(struct load *load, unsigned place) {
-    check(nixl_xfer_post(load->xfers[place * load->turns + load->turn[place]], NULL), "post");
+    load->batch[load->batched++] = load->xfers[place * load->turns + load->turn[place]];
     load->next[load->last] = place;
     load->next[place] = load->depth;
     load->last = place;
+}
+
+static void post_batch(struct load *load) {
+    check(nixl_xfer_post_all(load->batch, load->batched, NULL), "post");
+    load->batched = 0;
 }
 
 /* Nothing has ended since the last look. */
@@ -111,6 +118,7 @@ static void run_load(struct load *load, double seconds, uint64_t *ops, double *t
     for (i = 0; i < load->depth; i++) {
         post_in(load, i);
     }
+    post_batch(load);
     while (active != 0) {
         unsigned before = load->depth, place = load->next[before], stop = load->last, misses = 0, ended = 0;
         bool is_last = false;
@@ -138,6 +146,7 @@ static void run_load(struct load *load, double seconds, uint64_t *ops, double *t
             }
             place = load->next[before];
         }
+        post_batch(load);
         *ops += ended;
         if (ended == 0 && active != 0 && !load->polls) {
             rest(load);
@@ -195,7 +204,8 @@ int main(int argc, char **argv) {
     load.xfers = calloc((size_t)load.depth * load.turns, sizeof(struct nixl_xfer *));
     load.turn = calloc(load.depth, sizeof *load.turn);
     load.next = calloc(load.depth + 1, sizeof *load.next);
-    if (buf == NULL || load.xfers == NULL || load.turn == NULL || load.next == NULL) {
+    load.batch = calloc(load.depth, sizeof(struct nixl_xfer *));
+    if (buf == NULL || load.batch == NULL || load.xfers == NULL || load.turn == NULL || load.next == NULL) {
         fprintf(stderr, "bench-files: no memory\n");
         return 1;
     }
@@ -229,5 +239,6 @@ int main(int argc, char **argv) {
     free(load.xfers);
     free(load.turn);
     free(load.next);
+    free(load.batch);
     return 0;
 }

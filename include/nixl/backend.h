@@ -345,6 +345,11 @@ struct nixl_backend_ops {
      * results to the sleeper. SUCCESS; IN_PROG: `fd` is readable. NOT_SUPPORTED: not here; the agent arms and
      * sleeps on event_fd. For instances with an event_fd. */
     nixl_status_t (*wait)(void *self, int fd, uint64_t until_ns);
+
+    /* Data; may be NULL. With `begins` several posts follow from this thread, without it they have been made: between the
+     * two the backend may keep what is posted, to hand it over at once. Comes in pairs, microseconds apart, also of several
+     * threads at once; a begin binds nobody else's posts for longer than until its own end. */
+    void (*batch)(void *self, bool begins);
 };
 
 /* The one function that a plugin exports. Called once when the file is opened; returns a table that lives as

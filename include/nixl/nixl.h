@@ -556,6 +556,14 @@ NIXL_API nixl_status_t nixl_xfer_create(struct nixl_agent *agent, nixl_xfer_op_t
  * Threads: any; of two posts of one request at once one gets REPOST_ACTIVE. */
 NIXL_API nixl_status_t nixl_xfer_post(struct nixl_xfer *xfer, const struct nixl_options *options);
 
+/* Starts `count` requests in their order, each as nixl_xfer_post() with options NULL does, and lets backends hand
+ * them over together: to files that takes less processor time than one after another. They may be of different
+ * agents; a failure does not keep the others from being posted. statuses (count of them, or NULL) gets what each
+ * post returned. Returns SUCCESS (all done already) or IN_PROG, or what the last one that failed returned, whose
+ * words nixl_error() has. Fails besides: INVALID_PARAM (NULL with a count). Threads: any. */
+NIXL_API nixl_status_t nixl_xfer_post_all(struct nixl_xfer *const *xfers, size_t count,
+                                          nixl_status_t *statuses);
+
 /* The state of a request: NOT_POSTED, IN_PROG, SUCCESS (all bytes are in place: a write is visible at the
  * target, a read is here), or how it failed: nixl_xfer_error() has the words. Makes progress while in flight.
  * Fails besides: INVALID_PARAM (NULL). Threads: any. */

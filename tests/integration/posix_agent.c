@@ -79,6 +79,79 @@ static uint64_t now_ns(void) {
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
+/* ---- many at once --- */
+
+#define MANY 96u
+
+/* Posts all, then again whichever have ended, until each was posted `turns` times; sleeps between. */
+static void turn_around(struct nixl_xfer **xfers, unsigned turns) {
+    unsigned left[MANY], over = 0, count, i;
+    struct nixl_xfer *batch[MANY];
+    bool is_under_way[MANY];
+    uint64_t seen = 0;
+
+    for (i = 0; i < MANY; i++) {
+        left[i] = turns;
+        is_under_way[i] = false;
+    }
+    while (over < MANY) {
+        for (i = 0, count = 0; i < MANY; i++) {
+            if (is_under_way[i]) {
+                nixl_status_t status = nixl_xfer_poll(xfers[i]);
+
+                assert_true(status >= 0);
+                is_under_way[i] = status == NIXL_IN_PROG;
+                over += !is_under_way[i] && left[i] == 0;
+            }
+            if (!is_under_way[i] && left[i] != 0) {
+                is_under_way[i] = true;
+                left[i]--;
+                batch[count++] = xfers[i];
+            }
+        }
+        if (count != 0) {
+            assert_true(nixl_xfer_post_all(batch, count, NULL) >= 0);
+        } else if (over < MANY) {
+            assert_int_equal(nixl_agent_wait(node.agent, &seen, 30000), NIXL_SUCCESS);
+        }
+    }
+}
+
+static void many_in_flight_are_posted_and_waited_for_together(void **state) {
+    unsigned char *bytes = aligned_alloc(4096, MANY * 4096), *back = aligned_alloc(4096, MANY * 4096);
+    struct nixl_xfer *writes[MANY], *reads[MANY];
+    int thread, direct = direct_descriptor();
+    unsigned i;
+
+    assert_non_null(bytes);
+    assert_non_null(back);
+    assert_int_equal(ftruncate(fd, MANY * 4096), 0);
+    for (thread = 0; thread < 2; thread++) {
+        need_queue(state, thread != 0);
+        pattern(bytes, MANY * 4096, 7 + (uint64_t)thread);
+        memset(back, 0, MANY * 4096);
+        assert_int_equal(node_register(&node, FILE_SEG, 0, 0, (uint64_t)direct, NULL), NIXL_SUCCESS);
+        assert_int_equal(node_register(&node, DRAM_SEG, (uintptr_t)bytes, MANY * 4096, 0, NULL),
+                         NIXL_SUCCESS);
+        assert_int_equal(node_register(&node, DRAM_SEG, (uintptr_t)back, MANY * 4096, 0, NULL), NIXL_SUCCESS);
+        for (i = 0; i < MANY; i++) {
+            node_xfer(&node, NIXL_WRITE, bytes + i * 4096, 4096, (uint64_t)direct, i * 4096, &writes[i]);
+            node_xfer(&node, NIXL_READ, back + i * 4096, 4096, (uint64_t)direct, i * 4096, &reads[i]);
+        }
+        turn_around(writes, 3);
+        turn_around(reads, 10);
+        assert_memory_equal(bytes, back, MANY * 4096);
+        for (i = 0; i < MANY; i++) {
+            assert_int_equal(nixl_xfer_release(writes[i]), NIXL_SUCCESS);
+            assert_int_equal(nixl_xfer_release(reads[i]), NIXL_SUCCESS);
+        }
+        node_close(&node);
+    }
+    close(direct);
+    free(bytes);
+    free(back);
+}
+
 /* ---- refusals --- */
 
 static void refusals_name_what_would_do(void **state) {
@@ -588,6 +661,7 @@ int main(void) {
         CASE(descriptor_closed_in_flight_hits_no_other_file),
         CASE(release_in_flight_a_thousand_times_spares_the_buffer),
         CASE(signals_while_polling_and_waiting),
+        CASE(many_in_flight_are_posted_and_waited_for_together),
         CASE(container_that_forbids_uring_gets_another_queue),
     };
     static struct CMUnitTest tests[COUNT(cases) * COUNT(queues)];

@@ -248,6 +248,7 @@ static const struct nixl_backend_ops ops = {
     .progress = posix_progress,
     .arm = posix_arm,
     .wait = posix_wait,
+    .batch = posix_batch,
 };
 
 const struct nixl_backend_ops *nixl_backend_v1(void) {

@@ -158,7 +158,9 @@ nixl_status_t posix_post(void *self, struct nixl_request *request) {
     engine->posts++;
     __atomic_store_n(&engine->active, engine->active + 1, __ATOMIC_RELEASE);
     posix_enlist(engine, r);
-    if (r->stage == POSIX_STAGE_QUEUE && engine->is_polled) {
+    if (r->stage == POSIX_STAGE_QUEUE && engine->is_polled &&
+        (__atomic_load_n(&engine->batches, __ATOMIC_RELAXED) == 0 || ++engine->kept >= POSIX_BATCH_POSTS)) {
+        engine->kept = 0;
         posix_issue(engine);
         posix_reap(engine); /* what the page cache had is there already */
     }
@@ -169,6 +171,24 @@ nixl_status_t posix_post(void *self, struct nixl_request *request) {
     }
     lock_drop(&engine->lock);
     return NIXL_IN_PROG;
+}
+
+/* Many operations in one submission are one call, and one knock at the device's door. */
+void posix_batch(void *self, bool begins) {
+    struct posix_engine *engine = self;
+
+    if (begins) {
+        __atomic_add_fetch(&engine->batches, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    __atomic_sub_fetch(&engine->batches, 1, __ATOMIC_RELAXED);
+    lock_take(&engine->lock);
+    if (engine->is_polled && engine->ready[POSIX_STAGE_QUEUE].head != NULL) {
+        engine->kept = 0;
+        posix_issue(engine);
+        posix_reap(engine);
+    }
+    lock_drop(&engine->lock);
 }
 
 void posix_cancel(void *self, struct nixl_request *request, enum nixl_cancel how) {

@@ -236,6 +236,8 @@ enum posix_thread_state {
 
 #define POSIX_BUCKETS 1024u
 #define POSIX_BLOCKERS 4u
+/* Posts of a batch that go to the kernel together. More save little and leave the device without work meanwhile. */
+#define POSIX_BATCH_POSTS 8u
 /* A poller that comes round this often between two looks of the thread is at work. */
 #define POSIX_BUSY_POLLS 4u
 #define POSIX_PIN_SLOTS 256u
@@ -264,6 +266,7 @@ struct posix_engine {
     /* Read without the lock by every poll. */
     __attribute__((aligned(64))) uint32_t active; /* requests posted and not ended */
     uint32_t polls;                               /* grows with calls of progress */
+    uint32_t batches; /* atomic: threads that post several requests at this moment */
 
     __attribute__((aligned(64))) struct lock lock; /* guards all below */
     struct posix_list ready[POSIX_STAGES];
@@ -282,6 +285,7 @@ struct posix_engine {
     bool is_woken; /* wake_fd was written and not read yet */
     uint8_t thread_state;
     uint32_t posts;
+    uint32_t kept;        /* posts of a batch that wait to be issued */
     uint32_t burst_polls; /* `polls` when the burst below began */
     uint64_t burst_start_ns;
     int event_fd; /* written by the kernel when an operation ends while notify is on */
@@ -338,6 +342,7 @@ void posix_note_fault(struct posix_request *r, enum posix_fault fault, int os_er
 /* engine.c */
 nixl_status_t posix_request_open(void *self, struct nixl_request *request);
 nixl_status_t posix_post(void *self, struct nixl_request *request);
+void posix_batch(void *self, bool begins);
 void posix_cancel(void *self, struct nixl_request *request, enum nixl_cancel how);
 unsigned posix_progress(void *self);
 nixl_status_t posix_arm(void *self);

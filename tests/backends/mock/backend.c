@@ -166,6 +166,8 @@ static void counts_add(struct mock_counts *sum, const struct mock_counts *more) 
     sum->cancels += more->cancels;
     sum->forced += more->forced;
     sum->waits += more->waits;
+    sum->batches += more->batches;
+    sum->open_batches += more->open_batches;
     sum->notifs += more->notifs;
     sum->region_opens += more->region_opens;
     sum->key_opens += more->key_opens;
@@ -297,6 +299,7 @@ static long count_of(const struct mock_counts *counts, const char *what) {
         {"posts", counts->posts},         {"cancels", counts->cancels},
         {"forced", counts->forced},       {"waits", counts->waits},
         {"notifs", counts->notifs},       {"region_opens", counts->region_opens},
+        {"batches", counts->batches},     {"open_batches", counts->open_batches},
         {"key_opens", counts->key_opens}, {"peer_opens", counts->peer_opens},
     };
 
@@ -399,6 +402,7 @@ static const struct nixl_backend_ops mock_ops = {
     .progress = mock_progress,
     .arm = mock_arm,
     .wait = mock_wait,
+    .batch = mock_batch,
     .view_open = mock_view_open,
     .view_close = mock_view_close,
 };

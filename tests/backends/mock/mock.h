@@ -21,7 +21,8 @@ struct mock_control {
     /* The instance is dead for all others from now on, as after a crash of its process. */
     bool (*kill)(const char *agent);
     /* How many there are (regions, peers, keys, requests, active, views) or were (posts, cancels, forced,
-     * notifs, waits); -1: unknown. With agent NULL the sum over all instances, closed ones too. */
+     * notifs, waits,
+     * batches, open_batches); -1: unknown. With agent NULL the sum over all instances, closed ones too. */
     long (*count)(const char *agent, const char *what);
     /* The custom bytes that the agent's last opened request came with; how many there were. */
     size_t (*custom)(const char *agent, void *bytes, size_t size);

@@ -40,6 +40,7 @@ struct mock_options {
 struct mock_counts {
     long regions, peers, keys, requests, active, views; /* now */
     long posts, cancels, forced, notifs, waits;         /* ever */
+    long batches, open_batches;                         /* begun ever, and not ended */
     long region_opens, key_opens, peer_opens;           /* ever */
 };
 
@@ -148,6 +149,7 @@ nixl_status_t mock_transport(void *self, const struct nixl_request *request, cha
 unsigned mock_progress(void *self);
 nixl_status_t mock_arm(void *self);
 nixl_status_t mock_wait(void *self, int fd, uint64_t until_ns);
+void mock_batch(void *self, bool begins);
 /* Something changed that may let requests go on. With mock_lock held. */
 void mock_stir(struct mock *mock);
 void *mock_thread(void *self);

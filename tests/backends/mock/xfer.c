@@ -385,6 +385,15 @@ nixl_status_t mock_wait(void *self, int fd, uint64_t until_ns) {
     return (fds[0].revents & POLLIN) != 0 ? NIXL_IN_PROG : NIXL_SUCCESS;
 }
 
+void mock_batch(void *self, bool begins) {
+    struct mock *mock = self;
+
+    pthread_mutex_lock(&mock_lock);
+    mock->counts.batches += begins;
+    mock->counts.open_batches += begins ? 1 : -1;
+    pthread_mutex_unlock(&mock_lock);
+}
+
 void *mock_thread(void *self) {
     struct mock *mock = self;
 

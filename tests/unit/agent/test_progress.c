@@ -410,11 +410,14 @@ static int child_result(struct agents *agents, struct nixl_xfer *xfer) {
     struct nixl_list list = NIXL_LIST(DRAM_SEG, &desc, 1);
     struct nixl_dlist *dlist;
     struct nixl_xfer *made;
+    uint64_t seen = 0;
     int bad = 0;
 
     bad += nixl_xfer_post(xfer, NULL) != NIXL_ERR_NOT_ALLOWED;
     bad += nixl_xfer_poll(xfer) != NIXL_ERR_NOT_ALLOWED;
     bad += nixl_xfer_wait(xfer, 10) != NIXL_ERR_NOT_ALLOWED;
+    bad += nixl_xfer_post_all(&xfer, 1, NULL) != NIXL_ERR_NOT_ALLOWED;
+    bad += nixl_agent_wait(agents->a.agent, &seen, 10) != NIXL_ERR_NOT_ALLOWED;
     bad += nixl_xfer_cancel(xfer) != NIXL_ERR_NOT_ALLOWED;
     bad += nixl_xfer_release(xfer) != NIXL_ERR_NOT_ALLOWED;
     bad += nixl_mem_register(agents->a.agent, &list, NULL) != NIXL_ERR_NOT_ALLOWED;

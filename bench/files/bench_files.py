@@ -12,7 +12,7 @@ polled without pause; beside it this library is polled as well. It runs the same
 NIXL_TEST_REFERENCE_PYTHON names an interpreter that has it (bench/files/reference.c). All keep the same number of
 blocks in flight, one a request.
 
-Environment: ROUNDS=5  SECONDS_EACH=0.5 per measurement  FILE_MIB=512  DIR=the folder for the file
+Environment: ROUNDS=5  SECONDS_EACH=0.3 per measurement  FILE_MIB=512  DIR=the folder for the file
              ROWS="4096:1:read:direct,..." measures these only
              RESUME=1  keeps the rows that are in the JSON file and measures the others
              LIMIT=200  begins no row after that many seconds: call again with RESUME=1
@@ -232,7 +232,7 @@ def main():
         sys.exit("bench-files: fio is missing (Debian: apt-get install fio)")
     begin = time.monotonic()
     rounds = int(os.environ.get("ROUNDS", "5"))
-    seconds = float(os.environ.get("SECONDS_EACH", "0.5"))
+    seconds = float(os.environ.get("SECONDS_EACH", "0.3"))
     limit = float(os.environ.get("LIMIT", "inf"))
     file_bytes = int(os.environ.get("FILE_MIB", "512")) << 20
     option = [os.environ["NIXL_BENCH_OPTION"]] if os.environ.get("NIXL_BENCH_OPTION") else []

@@ -15,7 +15,8 @@
 struct hammer {
     struct agents agents;
     bool stop; /* atomic */
-    uint32_t moved, told, taken;
+    uint32_t moved, told; /* atomic */
+    uint32_t taken;
 };
 
 typedef void (*beat)(struct hammer *hammer, unsigned round);
@@ -90,7 +91,7 @@ static void beat_write(struct hammer *hammer, unsigned round) {
     }
     if (status == NIXL_SUCCESS) {
         assert_memory_equal(hammer->agents.a.memory, hammer->agents.b.memory, BLOCK);
-        hammer->moved++;
+        __atomic_fetch_add(&hammer->moved, 1, __ATOMIC_RELAXED);
     }
     assert_status(nixl_xfer_release(xfer), NIXL_SUCCESS);
 }
@@ -125,7 +126,7 @@ static void beat_notify(struct hammer *hammer, unsigned round) {
     nixl_status_t status = nixl_notif_send(hammer->agents.a.agent, "B", &round, sizeof round, NULL);
 
     ALLOWED(status, NIXL_SUCCESS, NIXL_ERR_NOT_FOUND);
-    hammer->told += status == NIXL_SUCCESS;
+    __atomic_fetch_add(&hammer->told, status == NIXL_SUCCESS, __ATOMIC_RELAXED);
 }
 
 static void beat_look(struct hammer *hammer, unsigned round) {
@@ -167,7 +168,7 @@ static void hammer_in(enum nixl_sync sync, bool progress_thread) {
     pthread_t threads[THREADS];
     const char *ms = getenv("NIXL_TEST_HAMMER_MS");
     long time_ms = ms != NULL ? atol(ms) : 400;
-    struct timespec pause = {time_ms / 1000, time_ms % 1000 * 1000000};
+    struct timespec pause = {time_ms / 1000, time_ms % 1000 * 1000000}, moment = {0, 10000000};
 
     assert_non_null(hammer);
     config.sync = sync;
@@ -178,6 +179,12 @@ static void hammer_in(enum nixl_sync sync, bool progress_thread) {
         assert_int_equal(pthread_create(&threads[i], NULL, worker_run, &workers[i]), 0);
     }
     nanosleep(&pause, NULL);
+    /* A busy machine may not have let both of these in so far. */
+    for (int i = 0; i < 3000 && (__atomic_load_n(&hammer->told, __ATOMIC_RELAXED) == 0 ||
+                                 __atomic_load_n(&hammer->moved, __ATOMIC_RELAXED) == 0);
+         i++) {
+        nanosleep(&moment, NULL);
+    }
     __atomic_store_n(&hammer->stop, true, __ATOMIC_RELAXED);
     for (int i = 0; i < THREADS; i++) {
         pthread_join(threads[i], NULL);

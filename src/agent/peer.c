@@ -306,7 +306,8 @@ static nixl_status_t failure_tell(struct peer *peer) {
     lock_take(&peer->words_lock);
     memcpy(words, peer->error, sizeof words);
     lock_drop(&peer->words_lock);
-    return fail(NIXL_ERR_REMOTE_DISCONNECT, "%s", words[0] != '\0' ? words : "the peer's connection failed");
+    return fail(NIXL_ERR_REMOTE_DISCONNECT, "%s; to reach it anew load its metadata again",
+                words[0] != '\0' ? words : "the peer's connection failed");
 }
 
 static void nap(uint64_t ns) {

@@ -14,6 +14,9 @@
 
 /* No key of a known UCX comes near this; bytes beyond it are somebody's mistake. */
 #define KEY_MAX 65536u
+/* Ends the list that a key ends with, where its own end is missing. */
+#define KEY_END 0xff
+#define KEY_END_LEN 16
 
 void *ucx_padded_copy(const void *bytes, size_t len) {
     size_t size;
@@ -256,6 +259,11 @@ nixl_status_t ucx_key_open(void *instance, void *handle, nixl_mem_t mem, const s
     if (len == 0 || len > KEY_MAX) {
         return host->fail(host->ctx, NIXL_ERR_MISMATCH, "a remote key of %zu bytes is none of UCX's", len);
     }
+    if (peer->is_unchecked && !ucx_key_is_whole(bytes, len)) {
+        return host->fail(
+            host->ctx, NIXL_ERR_MISMATCH,
+            "the key of a region of agent \"%s\" is damaged, or of a UCX that is not known here", peer->name);
+    }
     key = calloc(1, sizeof *key + self->worker_count * sizeof(ucp_rkey_h));
     if (key != NULL) {
         key->bytes = ucx_padded_copy(bytes, len);
@@ -263,6 +271,9 @@ nixl_status_t ucx_key_open(void *instance, void *handle, nixl_mem_t mem, const s
     if (key == NULL || key->bytes == NULL) {
         free(key);
         return host->fail(host->ctx, NIXL_ERR_BACKEND, "no memory");
+    }
+    if (peer->is_unchecked) {
+        memset((char *)key->bytes + len, KEY_END, KEY_END_LEN);
     }
     key->peer = peer;
     key->len = len;

@@ -194,11 +194,17 @@ nixl_status_t ucx_peer_open(void *instance, const char *name, void *token, const
     if (status != NIXL_SUCCESS) {
         return status;
     }
+    /* In its unified mode UCX leaves things out of addresses that only it knows. */
+    if (note == NULL && getenv("UCX_UNIFIED_MODE") == NULL && !ucx_address_is_whole(conn, conn_len)) {
+        return host->fail(host->ctx, NIXL_ERR_MISMATCH,
+                          "the address of agent \"%s\" is damaged, or of a UCX that is not known here", name);
+    }
     peer = peer_make(self, name, conn, conn_len);
     if (peer == NULL) {
         return host->fail(host->ctx, NIXL_ERR_BACKEND, "no memory");
     }
     peer->token = token;
+    peer->is_unchecked = note == NULL;
     peer->is_local = note != NULL && note_id((struct text){note, note_len}, peer->local_id) &&
                      ucx_registry_has(peer->local_id);
     peer->takes_questions =
@@ -239,7 +245,9 @@ static void say_failed(struct ucx_peer *peer) {
 }
 
 nixl_status_t ucx_fail_peer(struct ucx_peer *peer) {
-    return peer->self->host->fail(peer->self->host->ctx, NIXL_ERR_REMOTE_DISCONNECT, "%s", peer->words);
+    /* Of this process: it is gone for good. */
+    return peer->self->host->fail(peer->self->host->ctx, NIXL_ERR_REMOTE_DISCONNECT, "%s%s", peer->words,
+                                  peer->is_local ? "" : "; to reach it anew load its metadata again");
 }
 
 /* ---- the endpoint ---- */

@@ -159,6 +159,7 @@ struct ucx_peer {
     void *token;
     void *address; /* zero-padded */
     size_t address_len;
+    bool is_unchecked;    /* it came without a note, so without a checksum */
     bool is_local;        /* an agent of this process: nothing goes through UCX */
     uint8_t local_id[16]; /* whose instance */
     bool takes_questions; /* its note offers them */
@@ -184,7 +185,7 @@ static inline enum ucx_peer_state ucx_peer_is(const struct ucx_peer *peer) {
 
 struct ucx_key {
     struct ucx_peer *peer;
-    void *bytes; /* zero-padded */
+    void *bytes; /* padded */
     size_t len;
     uint64_t addr, region_len; /* of the region, as its owner registered it */
     uint32_t door;             /* where its door was last seen; atomic */
@@ -452,6 +453,10 @@ bool ucx_region_enter(struct ucx_region *region);
 void ucx_region_leave(struct ucx_region *region);
 /* A copy with UCX_PAD zeros behind it, NULL without memory. */
 void *ucx_padded_copy(const void *bytes, size_t len);
+
+/* packed.c: whether bytes without a checksum can be an address, a key of DRAM, that UCX packed */
+bool ucx_address_is_whole(const void *bytes, size_t len);
+bool ucx_key_is_whole(const void *bytes, size_t len);
 
 /* peer.c */
 nixl_status_t ucx_conn_info(void *self, const void **conn, size_t *len);

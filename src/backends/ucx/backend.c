@@ -153,7 +153,10 @@ static void ucx_close(void *instance) {
 static nixl_status_t open_all(struct ucx_instance *self) {
     nixl_status_t status;
 
-    ucx_config_transports(self->host, self->options, self->tls, sizeof self->tls);
+    status = ucx_config_transports(self->host, self->options, self->tls);
+    if (status != NIXL_SUCCESS) {
+        return status;
+    }
     ucx_config_environment(self->library, self->tls, self->options->error_handling == UCX_ERRORS_PEER);
     status = open_context(self);
     if (status == NIXL_SUCCESS) {

@@ -114,10 +114,15 @@ static nixl_status_t apply_engine_config(const struct nixl_host *host, const str
     struct text rest = text_of(pairs), name, value;
 
     while (next_pair(&rest, &name, &value)) {
-        char key[96], text[512];
+        char key[96], text[UCX_TLS_SIZE];
         ucs_status_t status;
 
-        if (value.at == NULL || !copy_name(name, key, sizeof key) || value.len >= sizeof text) {
+        if (value.at != NULL && value.len >= sizeof text) {
+            return host->fail(host->ctx, NIXL_ERR_INVALID_PARAM,
+                              "engine_config: the value of %.*s has %zu characters: at most %zu are taken",
+                              (int)(name.len < 96 ? name.len : 96), name.at, value.len, sizeof text - 1);
+        }
+        if (value.at == NULL || !copy_name(name, key, sizeof key)) {
             return host->fail(host->ctx, NIXL_ERR_INVALID_PARAM, "engine_config: \"%.*s\" is not KEY=VALUE",
                               (int)name.len, name.at);
         }
@@ -175,20 +180,28 @@ static nixl_status_t apply_devices(const struct nixl_host *host, const struct uc
     return NIXL_SUCCESS;
 }
 
-void ucx_config_transports(const struct nixl_host *host, const struct ucx_options *options, char *tls,
-                           size_t size) {
+nixl_status_t ucx_config_transports(const struct nixl_host *host, const struct ucx_options *options,
+                                    char tls[UCX_TLS_SIZE]) {
     const char *variable = getenv("UCX_TLS");
     struct text rest = text_of(options->engine_config), name, value;
+    struct text chosen = text_of(variable != NULL ? variable : "");
 
-    (void)host;
-    (void)snprintf(tls, size, "%s", variable != NULL ? variable : "");
     while (variable == NULL && next_pair(&rest, &name, &value)) {
         char key[96];
 
         if (value.at != NULL && copy_name(name, key, sizeof key) && strcmp(key, "TLS") == 0) {
-            (void)snprintf(tls, size, "%.*s", (int)value.len, value.at);
+            chosen = value;
         }
     }
+    tls[0] = '\0';
+    if (chosen.len >= UCX_TLS_SIZE) {
+        return host->fail(
+            host->ctx, NIXL_ERR_INVALID_PARAM, "%s=%.48s... has %zu characters: at most %u are taken",
+            variable != NULL ? "UCX_TLS" : "engine_config: TLS", chosen.at, chosen.len, UCX_TLS_SIZE - 1);
+    }
+    memcpy(tls, chosen.at, chosen.len);
+    tls[chosen.len] = '\0';
+    return NIXL_SUCCESS;
 }
 
 bool ucx_config_is_chosen(const struct ucx_options *options, const char *tls) {
@@ -361,10 +374,14 @@ void ucx_config_environment_restore(void) {
 nixl_status_t ucx_config_make(const struct nixl_host *host, const struct ucx_library *library,
                               const struct ucx_options *options, ucp_config_t **out) {
     ucp_config_t *config = NULL;
-    char tls[128], channels[24], words[512];
-    nixl_status_t result;
-    ucs_status_t status = library->abi.config_read(NULL, NULL, &config);
+    char tls[UCX_TLS_SIZE], channels[24], words[512];
+    nixl_status_t result = ucx_config_transports(host, options, tls);
+    ucs_status_t status;
 
+    if (result != NIXL_SUCCESS) {
+        return result;
+    }
+    status = library->abi.config_read(NULL, NULL, &config);
     if (status != UCS_OK) {
         return host->fail(host->ctx, NIXL_ERR_INVALID_PARAM,
                           "the UCX_ variables of the environment do not parse: %s",
@@ -379,7 +396,6 @@ nixl_status_t ucx_config_make(const struct nixl_host *host, const struct ucx_lib
         (void)snprintf(channels, sizeof channels, "%llu", (unsigned long long)options->num_device_channels);
         set_default(host, library, config, "RC_GDA_NUM_CHANNELS", channels);
     }
-    ucx_config_transports(host, options, tls, sizeof tls);
     if (tls_leaves_out_all(tls)) {
         library->abi.config_release(config);
         return host->fail(

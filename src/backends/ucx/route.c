@@ -132,7 +132,8 @@ static bool why_no_copies(const struct ucx_peer *peer, char *why, size_t size) {
     } else if (!self->options->cma) {
         (void)snprintf(why, size, "ucx_cma (NIXL_UCX_CMA) is off here: leave it on");
     } else if (self->cma_proof == NULL && self->tls[0] != '\0') {
-        (void)snprintf(why, size, "UCX_TLS=%s leaves cma out: add it, or set no UCX_TLS", self->tls);
+        (void)snprintf(why, size, "UCX_TLS=%.200s%s leaves cma out: add it, or set no UCX_TLS", self->tls,
+                       strlen(self->tls) > 200 ? "..." : "");
     } else if (self->cma_proof == NULL) {
         return false;
     } else if (!peer->cma.is_offered) {

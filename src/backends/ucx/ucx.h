@@ -48,6 +48,8 @@
 
 #define UCX_WORKERS_MAX 64u /* of either kind: more make no difference on any machine known */
 
+#define UCX_TLS_SIZE 512u /* of a list of transports, and of other values in engine_config; with the zero */
+
 #define UCX_PAD 4096u /* zeros behind bytes that UCX parses without knowing where they end */
 
 enum {
@@ -360,8 +362,8 @@ struct ucx_instance {
     char cma_note[128], cma_host[64];
     uint64_t advice[8]; /* hashes of what has been advised already, 0: none; atomic (route.c) */
     struct ucx_doors doors;
-    char about[832];
-    char tls[128];             /* UCX_TLS as it counts, "" when not set */
+    char about[704 + UCX_TLS_SIZE];
+    char tls[UCX_TLS_SIZE];    /* UCX_TLS as it counts, "" when not set */
     struct ucx_instance *next; /* in the registry */
 };
 
@@ -371,9 +373,10 @@ nixl_status_t ucx_cost(void *self, const struct nixl_request *request, struct ni
 /* config.c: UCX's settings. */
 nixl_status_t ucx_config_make(const struct nixl_host *host, const struct ucx_library *library,
                               const struct ucx_options *options, ucp_config_t **config);
-/* The transport list in force (UCX_TLS, else engine_config's TLS), "" for none. Before the library is opened. */
-void ucx_config_transports(const struct nixl_host *host, const struct ucx_options *options, char *tls,
-                           size_t size);
+/* The transport list in force (UCX_TLS, else engine_config's TLS), "" for none; one that is too long is refused. Before the
+ * library is opened. */
+nixl_status_t ucx_config_transports(const struct nixl_host *host, const struct ucx_options *options,
+                                    char tls[UCX_TLS_SIZE]);
 /* Whether the user chose transports or devices, so that too few may be left; and that choice as "NAME=" and its value. */
 bool ucx_config_is_chosen(const struct ucx_options *options, const char *tls);
 const char *ucx_config_choice(const struct ucx_options *options, const char *tls, const char **value);

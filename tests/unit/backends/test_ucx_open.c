@@ -132,6 +132,52 @@ static void a_list_that_leaves_out_all_is_refused(void **state) {
     assert_int_equal(open_in_child(ENV("UCX_TLS=all"), NULL, NULL).status, NIXL_SUCCESS);
 }
 
+/* "tcp,self,tcp,self,...,sysv": `len` characters or up to 8 more, the last name once. */
+static char *long_list(const char *before, size_t len) {
+    char *list = calloc(1, strlen(before) + len + 16);
+
+    (void)strcat(list, before);
+    while (strlen(list) < strlen(before) + len - 4) {
+        (void)strcat(list, "tcp,self,");
+    }
+    return strcat(list, "sysv");
+}
+
+static void a_long_list_of_transports_counts_whole(void **state) {
+    char *list = long_list("UCX_TLS=", 300), *pair = long_list("TLS=", 300);
+    struct outcome o = open_in_child(ENV(list), NULL, NULL);
+
+    assert_int_equal(o.status, NIXL_SUCCESS);
+    assert_non_null(strstr(o.about, list + strlen("UCX_TLS=")));
+    assert_non_null(strstr(o.about, "memory hooks none"));
+    o = open_in_child(NULL, PARAMS("engine_config", pair), NULL);
+    assert_int_equal(o.status, NIXL_SUCCESS);
+    assert_non_null(strstr(o.about, pair + strlen("TLS=")));
+    free(list);
+    free(pair);
+}
+
+static void what_is_longer_than_any_list_is_refused_in_words(void **state) {
+    char *list = long_list("UCX_TLS=", 600), *pair = long_list("TLS=", 600);
+    char *devices = long_list("NET_DEVICES=", 600);
+    struct outcome o = open_in_child(ENV(list), NULL, NULL);
+
+    assert_int_equal(o.status, NIXL_ERR_INVALID_PARAM);
+    assert_non_null(strstr(o.error, "UCX_TLS=tcp,self,"));
+    assert_non_null(strstr(o.error, "at most 511"));
+    o = open_in_child(NULL, PARAMS("engine_config", pair), NULL);
+    assert_int_equal(o.status, NIXL_ERR_INVALID_PARAM);
+    assert_non_null(strstr(o.error, "engine_config: TLS=tcp,self,"));
+    assert_non_null(strstr(o.error, "at most 511"));
+    o = open_in_child(NULL, PARAMS("engine_config", devices), NULL);
+    assert_int_equal(o.status, NIXL_ERR_INVALID_PARAM);
+    assert_non_null(strstr(o.error, "NET_DEVICES"));
+    assert_non_null(strstr(o.error, "at most 511"));
+    free(list);
+    free(pair);
+    free(devices);
+}
+
 static void a_device_of_the_environment_that_does_not_exist_is_refused_with_its_name(void **state) {
     struct outcome o = open_in_child(ENV("UCX_NET_DEVICES=nope0"), NULL, NULL);
 
@@ -581,6 +627,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(transports_that_do_not_exist_are_refused_with_their_name),
         cmocka_unit_test(devices_that_do_not_exist_are_refused_with_their_name),
         cmocka_unit_test(a_list_that_leaves_out_all_is_refused),
+        cmocka_unit_test(a_long_list_of_transports_counts_whole),
+        cmocka_unit_test(what_is_longer_than_any_list_is_refused_in_words),
         cmocka_unit_test(a_device_of_the_environment_that_does_not_exist_is_refused_with_its_name),
         cmocka_unit_test(the_device_list_has_two_names_and_blanks_do_not_matter),
         cmocka_unit_test(every_option_is_taken_by_its_name),

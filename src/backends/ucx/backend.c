@@ -45,6 +45,14 @@ static const struct nixl_option options[] = {
      .max = 1024,
      .help = "threads with a worker of their own, for large copies and long lists; one fewer than processors "
              "at most"},
+    {.name = "copy_threads",
+     .kind = NIXL_OPTION_UINT,
+     .offset = offsetof(struct ucx_options, copy_threads),
+     .default_value = "1",
+     .max = 2,
+     .help = "a thread that helps with large copies within the host where num_threads is 0; 0: none, 1: in "
+             "agents "
+             "with a progress thread, 2: in all"},
     {.name = "split_batch_size",
      .kind = NIXL_OPTION_UINT,
      .offset = offsetof(struct ucx_options, split_batch_size),

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Large copies (copy.c) by several threads at once: whoever polls and the threads of num_threads take piece after piece of the
- * list, until there is none left; the last one out ends the request. Pieces are claimed in the list's order under the lock of
- * the copies, and copied without it. Nobody waits for a thread that has not come: it finds no piece left.
+ * Large copies (copy.c) by several threads at once: whoever polls, the agent's progress thread, and the threads of num_threads or
+ * the one of copy_threads (copier.c) take piece after piece of the list, until there is none left; the last one out ends the
+ * request. Pieces are claimed in the list's order under the lock of the copies, and copied without it. Nobody waits for a
+ * thread that has not come: it finds no piece left.
  */
 #include "ucx.h"
 
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 
 #define PIECE_BYTES (UINT64_C(1) << 20)
+#define PIECE_BYTES_MIN (UINT64_C(256) << 10) /* at the end: who is through waits for the others' last ones */
 #define PIECE_BLOCKS 512u
 #define POST_BYTES (UINT64_C(256) << 10) /* of the piece that is copied within the post */
 #define POST_BLOCKS 64u
@@ -21,17 +23,45 @@
 /* What the crew of a copy knows. The lock of the copies guards it. */
 struct ucx_share {
     uint32_t crew; /* pieces in somebody's hands */
+    uint64_t left; /* bytes that are not claimed */
     enum ucx_copy outcome;
     struct ucx_copy_failure failure;
 };
 
 /* Of the order that was measured: 16 bytes a nanosecond, and 600 ns for each block (4 KiB ones 1.4 us). */
 static uint64_t duration_ns(const struct nixl_request *request) {
-    return request->block_count * 600 + request->total_bytes / 16;
+    uint64_t blocks = 0;
+
+    for (size_t i = 0; i < request->run_count; i++) {
+        blocks += ucx_run_span(&request->runs[i], request->flags).count;
+    }
+    return blocks * 600 + request->total_bytes / 16;
+}
+
+/* Whether a run's sides lie in each other's way, as they may in a loopback: those are copied in one order. */
+static bool overlaps(const struct nixl_request *request) {
+    for (size_t i = 0; i < request->run_count; i++) {
+        const struct nixl_run *run = &request->runs[i];
+        uint64_t steps = run->count > 0 ? run->count - 1 : 0;
+        uint64_t local_end = run->local + steps * run->local_stride + run->len;
+        uint64_t remote_end = run->remote + steps * run->remote_stride + run->len;
+
+        if (local_end < run->local || remote_end < run->remote ||
+            (run->local < remote_end && run->remote < local_end)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void ucx_share_open(struct ucx_xfer *xfer) {
-    if (xfer->self->helper_count != 0 && duration_ns(xfer->request) >= SHARE_NS) {
+    struct ucx_instance *self = xfer->self;
+
+    if (duration_ns(xfer->request) < SHARE_NS || (!xfer->by_cma && overlaps(xfer->request))) {
+        return;
+    }
+    ucx_copier_start(self);
+    if (self->helper_count != 0 || ucx_copier_is_there(self) || self->host->progress_thread) {
         /* Without memory one thread copies. */
         xfer->share = calloc(1, sizeof *xfer->share);
     }
@@ -66,6 +96,13 @@ static uint64_t advance(struct ucx_xfer *xfer, uint64_t max_bytes, unsigned max_
     return bytes;
 }
 
+static uint64_t piece_bytes(const struct ucx_share *share) {
+    uint64_t bytes = share->left / 4;
+
+    bytes = bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
+    return bytes > PIECE_BYTES_MIN ? bytes : PIECE_BYTES_MIN;
+}
+
 /* Claims the next piece, perhaps an empty one; copies.lock held. */
 static uint64_t claim(struct ucx_xfer *xfer, uint64_t max_bytes, unsigned max_blocks,
                       struct ucx_xfer *piece) {
@@ -78,6 +115,7 @@ static uint64_t claim(struct ucx_xfer *xfer, uint64_t max_bytes, unsigned max_bl
         from = xfer->limit;
     } else {
         bytes = advance(xfer, max_bytes, max_blocks);
+        xfer->share->left -= bytes;
     }
     /* Not a copy of the whole: a cancel may write to that at any moment. */
     *piece = (struct ucx_xfer){.self = xfer->self,
@@ -145,8 +183,9 @@ static void work(struct ucx_xfer *xfer, struct ucx_xfer *piece, uint64_t bytes) 
     /* Nobody else has it: it left the queue with its last piece. */
     outcome = xfer->share->outcome;
     if (outcome == UCX_COPY_REFUSED) {
-        /* Nobody knows which pieces were refused: all of them again. */
+        /* Nobody knows which pieces were refused: all of them again, and none counts twice. */
         xfer->place = (struct ucx_place){0};
+        __atomic_fetch_sub(&xfer->request->done_bytes, xfer->done, __ATOMIC_RELAXED);
         xfer->done = 0;
     }
     ucx_copy_ended(xfer, outcome, &xfer->share->failure);
@@ -160,12 +199,19 @@ nixl_status_t ucx_share_post(struct ucx_xfer *xfer) {
     uint64_t bytes;
 
     xfer->share->crew = 0;
+    xfer->share->left = xfer->request->total_bytes;
     xfer->share->outcome = UCX_COPY_DONE;
     xfer->failed_run = NIXL_NO_INDEX;
     xfer->failed_block = 0;
     bytes = claim(xfer, POST_BYTES, POST_BLOCKS, &piece);
-    ucx_copy_queue(xfer);
+    if (ucx_place_is(&xfer->place, &xfer->limit)) {
+        /* There is nothing to take for others, and who ends it does not look for it in the queue. */
+        __atomic_fetch_add(&self->copies.active, 1, __ATOMIC_RELEASE);
+    } else {
+        ucx_copy_queue(xfer);
+    }
     ucx_helpers_wake(self, pieces < self->helper_count ? (unsigned)pieces : self->helper_count);
+    ucx_copier_call(self);
     work(xfer, &piece, bytes);
     self->host->wake(self->host->ctx);
     return NIXL_IN_PROG;
@@ -174,6 +220,7 @@ nixl_status_t ucx_share_post(struct ucx_xfer *xfer) {
 bool ucx_share_turn(struct ucx_instance *self, bool only_shared) {
     struct ucx_copies *copies = &self->copies;
     struct ucx_xfer *xfer, piece;
+    bool has_more = false;
     uint64_t bytes;
 
     lock_take(&copies->lock);
@@ -185,12 +232,16 @@ bool ucx_share_turn(struct ucx_instance *self, bool only_shared) {
         lock_drop(&copies->lock);
         return false;
     }
-    bytes = claim(xfer, PIECE_BYTES, PIECE_BLOCKS, &piece);
+    bytes = claim(xfer, piece_bytes(xfer->share), PIECE_BLOCKS, &piece);
     ucx_copy_unqueue(copies, xfer);
     if (!ucx_place_is(&xfer->place, &xfer->limit)) {
         ucx_copy_requeue(copies, xfer); /* behind the others, which go on too */
+        has_more = true;
     }
     lock_drop(&copies->lock);
+    if (has_more) {
+        ucx_copier_call(self);
+    }
     work(xfer, &piece, bytes);
     return true;
 }

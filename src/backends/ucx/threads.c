@@ -127,6 +127,7 @@ void ucx_helpers_stop(struct ucx_instance *self) {
     uint64_t one = 1;
 
     __atomic_store_n(&self->is_ending, true, __ATOMIC_RELEASE);
+    ucx_copier_stop(self);
     for (unsigned i = self->shared_count; i < self->worker_count; i++) {
         struct ucx_helper *helper = &self->workers[i].helper;
 

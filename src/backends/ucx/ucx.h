@@ -62,6 +62,7 @@ struct ucx_options {
     const char *devices;
     uint64_t num_workers;
     uint64_t num_threads;
+    uint64_t copy_threads;
     uint64_t split_batch_size;
     int error_handling;
     uint64_t num_device_channels;
@@ -283,6 +284,16 @@ struct ucx_helper {
     uint64_t seen_ns;
 };
 
+/* The thread that helps with large copies by default (copier.c). */
+struct ucx_copier {
+    struct lock lock; /* around its start and its end */
+    struct thread thread;
+    bool is_tried;  /* to start it; atomic */
+    uint32_t state; /* atomic; a futex */
+    /* Atomic: when it was called, and until when it is not to be. */
+    uint64_t called_ns, rests_until_ns;
+};
+
 struct ucx_worker {
     struct ucx_instance *self;
     unsigned index;
@@ -349,6 +360,7 @@ struct ucx_instance {
     uint32_t polls;        /* atomic: of progress; idle workers are looked at from time to time */
     const void *takers[UCX_WORKERS_MAX]; /* atomic: which thread makes its requests on which worker */
     struct ucx_copies copies;
+    struct ucx_copier copier;
 
     struct lock regions_lock;
     struct hash regions; /* by address and length */
@@ -418,6 +430,15 @@ void ucx_helper_wake(struct ucx_worker *worker);
 void ucx_helpers_wake(struct ucx_instance *self, unsigned count);
 /* Whether the worker's thread has not come to run for a while although there is work: then who polls drives the worker. */
 bool ucx_helper_is_kept(struct ucx_worker *worker);
+
+/* copier.c */
+/* For a copy that is worth it: at the first call, if options and processors let it. */
+void ucx_copier_start(struct ucx_instance *self);
+void ucx_copier_stop(struct ucx_instance *self);
+bool ucx_copier_is_there(const struct ucx_instance *self);
+/* There is a piece to take. Costs a load where it is at work, or not there. */
+void ucx_copier_call(struct ucx_instance *self);
+
 static inline struct ucx_worker *ucx_xfer_worker(const struct ucx_xfer *xfer) {
     return __atomic_load_n(&xfer->worker, __ATOMIC_ACQUIRE);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The UCX plugin with several workers (num_workers) and threads of its own (num_threads): the same promises as with one. Once for
- * each choice of transports and of numbers. split_batch_size is 64 here, so lists of 128 blocks and more are split where
- * that helps at all.
+ * The UCX plugin with several workers (num_workers) and threads of its own (num_threads, and the one of copy_threads): the same
+ * promises as with one. Once for each choice of transports and of numbers, among them the default with a progress thread, and one
+ * without. split_batch_size is 64 here, so lists of 128 blocks and more are split where that helps at all.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,6 +15,7 @@
 #include <cmocka.h>
 #include <dirent.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,6 +29,8 @@
 
 struct setting {
     const char *transports, *workers, *threads;
+    bool has_progress;
+    const char *copiers; /* copy_threads; NULL: the default */
 };
 
 struct fixture {
@@ -41,18 +44,28 @@ struct fixture {
 
 static int setup(void **state) {
     const struct setting *s = *state;
-    const char *params[] = {"num_workers",      s->workers, "num_threads", s->threads,
-                            "split_batch_size", "64",       NULL};
+    const char *params[] = {"num_workers",
+                            s->workers,
+                            "num_threads",
+                            s->threads,
+                            "split_batch_size",
+                            "64",
+                            "copy_threads",
+                            s->copiers != NULL ? s->copiers : "1",
+                            NULL};
     struct fixture *f = calloc(1, sizeof *f);
 
     (void)harness_transports(s->transports);
     f->setting = s;
     if (!remote_start(&f->r, "remote", MEMORY, NULL) ||
-        harness_open(&f->h, "local", params, false) != NIXL_SUCCESS ||
+        harness_open(&f->h, "local", params, s->has_progress) != NIXL_SUCCESS ||
         !harness_register(&f->h, &f->m, MEMORY) ||
         harness_load(&f->h, &f->r, &f->peer, &f->key) != NIXL_SUCCESS) {
         fprintf(stderr, "%s %s\n", f->r.error, f->h.error);
         return -1;
+    }
+    if (s->has_progress) {
+        harness_start_thread(&f->h);
     }
     *state = f;
     return 0;
@@ -100,9 +113,18 @@ static unsigned wanted_helpers(const struct fixture *f) {
     return wanted < limit ? wanted : limit;
 }
 
+/* A joined thread's entry may still be there for a moment. */
+static bool no_helpers_are_left(void) {
+    uint64_t ns;
+
+    for (int i = 0; i < 1000 && helpers(&ns) != 0; i++) {
+        (void)usleep(1000);
+    }
+    return helpers(&ns) == 0;
+}
+
 static int teardown(void **state) {
     struct fixture *f = *state;
-    uint64_t ns;
 
     if (f->peer != NULL) {
         f->h.ops->key_close(f->h.self, f->peer, f->key);
@@ -114,11 +136,7 @@ static int teardown(void **state) {
         remote_stop(&f->r);
     }
     free(f);
-    /* A joined thread's entry may still be there for a moment. */
-    for (int i = 0; i < 1000 && helpers(&ns) != 0; i++) {
-        (void)usleep(1000);
-    }
-    return helpers(&ns) == 0 ? 0 : -1;
+    return no_helpers_are_left() ? 0 : -1;
 }
 
 static struct nixl_run run_of(const struct fixture *f, size_t local, size_t remote, size_t len) {
@@ -480,6 +498,107 @@ static void a_worker_that_is_not_there_is_refused_in_words(void **state) {
     harness_request_close(&f->h, &q);
 }
 
+/* ---- the thread of copy_threads ---- */
+
+static int setup_alone(void **state) {
+    static const struct setting defaults = {"", "1", "0", false, "2"};
+
+    *state = (void *)&defaults;
+    return setup(state);
+}
+
+static void start_again(struct fixture *f, const char *const *params) {
+    f->h.ops->key_close(f->h.self, f->peer, f->key);
+    f->h.ops->peer_close(f->h.self, f->peer);
+    harness_unregister(&f->h, &f->m);
+    harness_close(&f->h);
+    assert_int_equal(harness_open(&f->h, "local", params, false), NIXL_SUCCESS);
+    assert_true(harness_register(&f->h, &f->m, MEMORY));
+    assert_int_equal(harness_load(&f->h, &f->r, &f->peer, &f->key), NIXL_SUCCESS);
+}
+
+/* Writes all of the memory and waits for it; the processor time of the instance's threads so far. */
+static uint64_t write_all(struct fixture *f) {
+    struct nixl_run run = run_of(f, 0, 0, MEMORY);
+    struct harness_request q;
+    uint64_t ns;
+
+    open_request(f, &q, NIXL_WRITE, &run, 1, NULL);
+    expect_end(f, &q, NIXL_SUCCESS);
+    assert_int_equal(q.request.done_bytes, MEMORY);
+    harness_request_close(&f->h, &q);
+    (void)helpers(&ns);
+    return ns;
+}
+
+static void the_copier_starts_with_the_first_large_copy(void **state) {
+    struct fixture *f = *state;
+    struct nixl_run small = run_of(f, 0, 0, 4 << 20), large = run_of(f, 0, 0, MEMORY);
+    unsigned wanted = cpu_count() > 1 ? 1 : 0;
+    struct harness_request q;
+    uint64_t ns;
+
+    open_request(f, &q, NIXL_WRITE, &small, 1, NULL);
+    expect_end(f, &q, NIXL_SUCCESS);
+    harness_request_close(&f->h, &q);
+    assert_int_equal(helpers(&ns), 0);
+    open_request(f, &q, NIXL_WRITE, &large, 1, NULL);
+    /* It gets its name when it comes to run. */
+    for (int i = 0; i < 20000 && helpers(&ns) != wanted; i++) {
+        (void)usleep(1000);
+    }
+    assert_int_equal(helpers(&ns), wanted);
+    harness_request_close(&f->h, &q);
+}
+
+/* Perhaps not with the first: on a busy machine it rests for up to a second at a time. */
+static void the_copier_takes_part(void **state) {
+    struct fixture *f = *state;
+    uint64_t end = clock_now_ns() + WAIT_MS * NS_PER_MS, ns = 0;
+
+    if (cpu_count() < 2) {
+        print_message("# one processor: there is none\n");
+        return;
+    }
+    while (ns < NS_PER_MS && clock_now_ns() < end) {
+        ns = write_all(f);
+    }
+    assert_true(ns >= NS_PER_MS);
+}
+
+static void there_is_no_copier_where_none_is_wanted(void **state) {
+    static const char *const none[] = {"copy_threads", "0", NULL};
+    struct fixture *f = *state;
+    uint64_t ns;
+
+    /* The default is none without a progress thread. */
+    start_again(f, NULL);
+    assert_int_equal(write_all(f), 0);
+    assert_int_equal(helpers(&ns), 0);
+    start_again(f, none);
+    assert_int_equal(write_all(f), 0);
+    assert_int_equal(helpers(&ns), 0);
+}
+
+/* It has no copier to join, and may not hang for one. */
+static void a_forked_child_closes_what_it_inherited_and_the_parent_goes_on(void **state) {
+    struct fixture *f = *state;
+    int status = -1;
+    pid_t child;
+
+    (void)write_all(f);
+    child = fork();
+    if (child == 0) {
+        (void)alarm(30);
+        f->h.ops->close(f->h.self);
+        _exit(0);
+    }
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    (void)write_all(f);
+}
+
 #define TEST(f)                                                                                              \
     { #f, f, setup, teardown, NULL }
 
@@ -496,15 +615,31 @@ static const struct CMUnitTest tests[] = {
     TEST(a_worker_that_is_not_there_is_refused_in_words),
 };
 
+#define ALONE(f)                                                                                             \
+    { "the copier: " #f, f, setup_alone, teardown, NULL }
+
+static const struct CMUnitTest alone[] = {
+    ALONE(the_copier_starts_with_the_first_large_copy),
+    ALONE(the_copier_takes_part),
+    ALONE(there_is_no_copier_where_none_is_wanted),
+    ALONE(a_forked_child_closes_what_it_inherited_and_the_parent_goes_on),
+};
+
 #define COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))
 
 int main(int argc, char **argv) {
     static const struct setting settings[] = {
-        {"tcp,self", "4", "2"}, {"ucx:sm,self", "1", "2"}, {"ucx:sm,self", "4", "2"},
-        {"ucx:", "2", "0"},     {"ucx:", "4", "2"},        {"", "4", "2"},
+        {"tcp,self", "4", "2", false, NULL},
+        {"ucx:sm,self", "1", "2", false, NULL},
+        {"ucx:sm,self", "4", "2", false, NULL},
+        {"ucx:", "2", "0", false, NULL},
+        {"ucx:", "4", "2", false, NULL},
+        {"", "4", "2", false, NULL},
+        {"", "1", "0", false, "2"},
+        {"", "1", "0", true, NULL},
     };
-    static struct CMUnitTest all[COUNT_OF(settings) * COUNT_OF(tests)];
-    static char names[COUNT_OF(all)][160];
+    static struct CMUnitTest all[COUNT_OF(settings) * COUNT_OF(tests) + COUNT_OF(alone)];
+    static char names[COUNT_OF(settings) * COUNT_OF(tests)][160];
 
     harness_main(argc, argv);
     if (argc > 2) {
@@ -514,13 +649,15 @@ int main(int argc, char **argv) {
         for (size_t i = 0; i < COUNT_OF(tests); i++) {
             size_t at = s * COUNT_OF(tests) + i;
 
-            (void)snprintf(names[at], sizeof names[at], "%s, %s workers, %s threads: %s",
+            (void)snprintf(names[at], sizeof names[at], "%s, %s workers, %s threads%s: %s",
                            harness_transports_title(settings[s].transports), settings[s].workers,
-                           settings[s].threads, tests[i].name);
+                           settings[s].threads, settings[s].has_progress ? ", progress thread" : "",
+                           tests[i].name);
             all[at] = tests[i];
             all[at].name = names[at];
             all[at].initial_state = (void *)&settings[s];
         }
     }
+    memcpy(&all[COUNT_OF(settings) * COUNT_OF(tests)], alone, sizeof alone);
     return cmocka_run_group_tests(all, NULL, NULL);
 }

@@ -14,7 +14,7 @@
 
 struct hammer {
     struct agents agents;
-    bool stop; /* atomic */
+    bool stop;            /* atomic */
     uint32_t moved, told; /* atomic */
     uint32_t taken;
 };

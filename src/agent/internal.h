@@ -520,6 +520,12 @@ void notices_send(struct nixl_agent *agent);
 /* A waiter polls that long before it sleeps, where the process has more than one processor. */
 #define PROGRESS_WAIT_SPIN_NS (20 * NS_PER_US)
 
+/* What is known of others that compute on a spinning thread's processor. Atomic. */
+struct progress_crowd {
+    uint64_t until_ns; /* no giving way before */
+    uint64_t pause_ns; /* the last pause in that; 0: others were soon done */
+};
+
 struct progress {
     struct thread thread;
     bool has_thread;
@@ -533,8 +539,14 @@ struct progress {
     int epoll_fd;         /* wake_fd and the backends' event descriptors */
     uint64_t wake_at_ns;  /* atomic: until when the thread sleeps at most */
     uint64_t polls;       /* grows with each poll by a caller: the thread stays away while it moves */
+    uint64_t polls_away;  /* atomic: polls when the thread went away */
+    uint64_t polls_wake;  /* atomic: polls when it was left away by who had something for it */
     uint64_t deadline_ns; /* atomic: no deadline is earlier */
     uint64_t spin_ns;
+    /* Callers that spin: atomic, and nothing but their pace depends on it. */
+    uint32_t fruitless; /* polls in a row that found nothing */
+    uint64_t polled_ns; /* the last of them that looked at the clock */
+    struct progress_crowd crowd;
     /* The completion descriptor. */
     int event_fd;    /* eventfd, -1 until asked for (atomic) */
     int outer_fd;    /* epoll of event_fd and, without a thread, of the backends' descriptors: the user's */
@@ -573,6 +585,8 @@ void progress_deadlines(struct nixl_agent *agent, uint64_t now_ns);
 unsigned progress_run(struct nixl_agent *agent);
 /* The same for one backend: what a poll does. */
 unsigned progress_run_one(struct nixl_agent *agent, struct nixl_backend *backend);
+/* Of an agent with a thread: a caller's look found nothing, again. No lock is held: others may run for long. */
+void progress_give_way(struct nixl_agent *agent);
 void progress_wake(struct nixl_agent *agent);
 /* A completion or a notification: tells whoever armed or waits for events. Any thread, any lock. */
 void progress_event(struct nixl_agent *agent);

@@ -525,6 +525,8 @@ nixl_status_t nixl_notif_take(struct nixl_agent *agent, const struct nixl_option
     agent_leave(agent);
     if (status != NIXL_SUCCESS) {
         error_prefix("take notifications");
+    } else if (*notifs == NULL) {
+        progress_give_way(agent);
     }
     return status;
 }

@@ -4,6 +4,11 @@
  * spins a short while after each event, then arms the backends and sleeps on their descriptors; while callers
  * poll it stays away. Without: callers do it in poll, wait and nixl_agent_progress(), and one waiter sleeps
  * on the descriptors. Also the descriptor that tells a program's event loop of completions.
+ *
+ * Who spins gives way in between (progress_give_way(), and the thread's own spin): the kernel likes to wake the peer's thread on
+ * the processor where its message was sent, which is that of the caller who polls for the answer, and it would stay
+ * there behind that caller until the scheduler's next tick, 4 ms. Programs that compute do not give the processor back soon,
+ * so once that was seen, nobody gives way for a while.
  */
 #include "internal.h"
 
@@ -11,6 +16,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -18,7 +24,12 @@
 #define AWAY_NS NS_PER_MS /* how long the thread leaves the work to a caller that polled */
 #define SPIN_US_DEFAULT 50
 #define SPIN_US_MAX 1000000
-#define UNARMED_NS NS_PER_MS /* between looks at a backend that cannot be armed */
+#define UNARMED_NS NS_PER_MS         /* between looks at a backend that cannot be armed */
+#define FRUITLESS_POLLS 4u           /* in a row, before a caller gives way */
+#define SPINNING_NS (10 * NS_PER_US) /* polls further apart are no spinning */
+#define CROWDED_NS (200 * NS_PER_US) /* who is away for longer gave way to a program that computes */
+#define CROWDED_MIN_NS NS_PER_MS /* nobody gives way for so long after that; doubled each time, at most: */
+#define CROWDED_MAX_NS (64 * NS_PER_MS)
 
 /* ---- descriptors ---- */
 
@@ -94,11 +105,18 @@ static inline void notices_look(struct nixl_agent *agent) {
     }
 }
 
+static inline void note_fruit(struct progress *progress, unsigned events) {
+    uint32_t fruitless = events != 0 ? 0 : __atomic_load_n(&progress->fruitless, __ATOMIC_RELAXED) + 1;
+
+    __atomic_store_n(&progress->fruitless, fruitless, __ATOMIC_RELAXED);
+}
+
 unsigned progress_run(struct nixl_agent *agent) {
     unsigned events;
 
     polls_move(&agent->progress);
     events = run_all(agent);
+    note_fruit(&agent->progress, events);
     notices_look(agent);
     return events;
 }
@@ -108,8 +126,47 @@ unsigned progress_run_one(struct nixl_agent *agent, struct nixl_backend *backend
 
     polls_move(&agent->progress);
     events = backend->ops.progress(backend->self);
+    note_fruit(&agent->progress, events);
     notices_look(agent);
     return events;
+}
+
+/*
+ * Lets others run on this processor, unless that took long the last time. `now` moves on. The thread remembers by itself;
+ * callers share their memory, and nothing but their pace depends on it.
+ */
+static bool give_way(struct progress_crowd *crowd, uint64_t *now) {
+    uint64_t start = *now, pause;
+
+    if (start < __atomic_load_n(&crowd->until_ns, __ATOMIC_RELAXED)) {
+        return false;
+    }
+    (void)sched_yield();
+    *now = clock_now_ns();
+    if (*now - start < CROWDED_NS) {
+        __atomic_store_n(&crowd->pause_ns, 0, __ATOMIC_RELAXED);
+        return true;
+    }
+    pause = __atomic_load_n(&crowd->pause_ns, __ATOMIC_RELAXED) * 2;
+    pause = pause < CROWDED_MIN_NS ? CROWDED_MIN_NS : pause < CROWDED_MAX_NS ? pause : CROWDED_MAX_NS;
+    __atomic_store_n(&crowd->pause_ns, pause, __ATOMIC_RELAXED);
+    __atomic_store_n(&crowd->until_ns, *now + pause, __ATOMIC_RELAXED);
+    return false;
+}
+
+void progress_give_way(struct nixl_agent *agent) {
+    struct progress *progress = &agent->progress;
+    uint64_t now, last;
+
+    if (!progress->has_thread || __atomic_load_n(&progress->fruitless, __ATOMIC_RELAXED) < FRUITLESS_POLLS) {
+        return;
+    }
+    now = clock_now_ns();
+    last = __atomic_load_n(&progress->polled_ns, __ATOMIC_RELAXED);
+    if (now - last < SPINNING_NS) {
+        (void)give_way(&progress->crowd, &now);
+    }
+    __atomic_store_n(&progress->polled_ns, now, __ATOMIC_RELAXED);
 }
 
 void progress_deadlines(struct nixl_agent *agent, uint64_t now) {
@@ -175,11 +232,23 @@ static bool arm_all(struct nixl_agent *agent, const struct nixl_backend *besides
 }
 
 void progress_wake(struct nixl_agent *agent) {
+    struct progress *progress = &agent->progress;
+
     /* Both sides change the word, so one comes after the other: a sleeper that is not seen here sees what the
      * caller has stored before. */
-    if (__atomic_fetch_add(&agent->progress.sleepers, 0, __ATOMIC_SEQ_CST) != 0) {
-        fd_signal(agent->progress.wake_fd);
+    if (__atomic_fetch_add(&progress->sleepers, 0, __ATOMIC_SEQ_CST) == 0) {
+        return;
     }
+    if (__atomic_load_n(&progress->is_away, __ATOMIC_SEQ_CST)) {
+        uint64_t polls = __atomic_load_n(&progress->polls, __ATOMIC_RELAXED);
+
+        /* It would see that there were polls since, and stay away. */
+        if (polls != __atomic_load_n(&progress->polls_away, __ATOMIC_RELAXED)) {
+            __atomic_store_n(&progress->polls_wake, polls, __ATOMIC_RELAXED);
+            return;
+        }
+    }
+    fd_signal(progress->wake_fd);
 }
 
 /*
@@ -207,12 +276,14 @@ static bool thread_stops(const struct progress *progress) {
 }
 
 static bool thread_is_needed(const struct progress *progress) {
-    return __atomic_load_n(&progress->waiting, __ATOMIC_SEQ_CST) != 0;
+    return __atomic_load_n(&progress->waiting, __ATOMIC_SEQ_CST) != 0 ||
+           __atomic_load_n(&progress->is_armed, __ATOMIC_SEQ_CST);
 }
 
 /* Callers poll: stay out of their way, but come at once when one of them goes to sleep. */
-static void thread_away(struct progress *progress) {
+static void thread_away(struct progress *progress, uint64_t polls) {
     (void)__atomic_exchange_n(&progress->sleepers, 1, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&progress->polls_away, polls, __ATOMIC_RELAXED);
     __atomic_store_n(&progress->is_away, true, __ATOMIC_SEQ_CST);
     if (!thread_stops(progress) && !thread_is_needed(progress)) {
         fd_sleep(progress->wake_fd, clock_now_ns() + AWAY_NS);
@@ -273,15 +344,18 @@ static void thread_body(void *arg) {
     uint64_t spin_ns = cpu_count() > 1 ? progress->spin_ns : 0;
     uint64_t seen = __atomic_load_n(&progress->polls, __ATOMIC_RELAXED);
     uint64_t busy_until = 0;
+    struct progress_crowd crowd = {0};
 
     while (!thread_stops(progress)) {
         uint64_t polls = __atomic_load_n(&progress->polls, __ATOMIC_RELAXED);
         bool moved;
         uint64_t now;
 
-        if (polls != seen && !thread_is_needed(progress)) {
+        /* Who posted after the last poll may not poll for long. */
+        if (polls != seen && polls != __atomic_load_n(&progress->polls_wake, __ATOMIC_RELAXED) &&
+            !thread_is_needed(progress)) {
             seen = polls;
-            thread_away(progress);
+            thread_away(progress, polls);
             now = clock_now_ns();
             if (now >= __atomic_load_n(&progress->deadline_ns, __ATOMIC_RELAXED)) {
                 /* After a process was stopped what came meanwhile counts before what seems overdue. */
@@ -293,11 +367,15 @@ static void thread_body(void *arg) {
         seen = polls;
         moved = run_all(agent) != 0;
         now = clock_now_ns();
-        busy_until = moved ? now + spin_ns : busy_until;
+        if (moved) {
+            busy_until = now + spin_ns;
+        }
         progress_deadlines(agent, now);
         notices_look(agent);
-        if (moved || now < busy_until) {
-            cpu_relax();
+        if (moved) {
+            continue;
+        }
+        if (now < busy_until && give_way(&crowd, &now)) {
             continue;
         }
         thread_sleep(agent);
@@ -317,6 +395,7 @@ nixl_status_t progress_open(struct nixl_agent *agent) {
         .wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC),
         .epoll_fd = -1,
         .deadline_ns = CLOCK_NEVER,
+        .polls_wake = UINT64_MAX,
         .spin_ns = spin_us * NS_PER_US,
         .event_fd = -1,
         .outer_fd = -1,
@@ -399,7 +478,7 @@ void progress_wait_begin(struct nixl_agent *agent) {
     if (progress->has_thread) {
         __atomic_add_fetch(&progress->waiting, 1, __ATOMIC_SEQ_CST);
         if (__atomic_load_n(&progress->is_away, __ATOMIC_SEQ_CST)) {
-            progress_wake(agent);
+            fd_signal(progress->wake_fd);
         }
     }
 }
@@ -470,6 +549,7 @@ nixl_status_t nixl_agent_progress(struct nixl_agent *agent) {
         progress_deadlines(agent, clock_coarse_ns());
     }
     agent_leave(agent);
+    progress_give_way(agent);
     return events != 0 ? NIXL_SUCCESS : NIXL_IN_PROG;
 }
 
@@ -586,6 +666,9 @@ nixl_status_t nixl_agent_arm(struct nixl_agent *agent) {
     if (error != 0) {
         agent_leave(agent);
         return fail_errno(NIXL_ERR_BACKEND, error, "agent arm: the completion descriptor cannot be made");
+    }
+    if (armed && __atomic_load_n(&progress->is_away, __ATOMIC_SEQ_CST)) {
+        fd_signal(progress->wake_fd); /* who arms does not poll any more */
     }
     /* Without a thread the backends' own descriptors are part of it. */
     if (armed && !progress->has_thread && !arm_all(agent, NULL, &until)) {

@@ -480,6 +480,9 @@ nixl_status_t nixl_xfer_poll(struct nixl_xfer *xfer) {
     } else {
         state = poll_active(xfer);
     }
+    if (xfer_is_active(state)) {
+        progress_give_way(agent);
+    }
     return state_told(xfer, "poll", state);
 }
 

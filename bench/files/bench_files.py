@@ -85,7 +85,7 @@ class Fio:
         return ["fio", "--name=row", "--filename=" + self.path, "--size=%d" % self.file_bytes,
                 "--ioengine=" + self.engine, "--bs=%d" % block, "--iodepth=%d" % depth, "--rw=rand" + op,
                 "--direct=%d" % (how == "direct"), "--invalidate=0", "--norandommap", "--overwrite=1",
-                "--gtod_reduce=1", "--output-format=json"]
+                "--thread", "--gtod_reduce=1", "--output-format=json"]
 
     def start_cost(self, row):
         if row not in self.starts:

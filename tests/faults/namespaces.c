@@ -153,12 +153,7 @@ static void many(struct fixture *f, unsigned count, size_t len) {
 static void reconnect(struct fixture *f) {
     nixl_status_t status;
 
-    for (uint64_t end = now_ms() + 3000;
-         (status = nixl_peer_state(f->l.agent, "node")) != NIXL_ERR_REMOTE_DISCONNECT && now_ms() < end;) {
-        (void)nixl_agent_progress(f->l.agent);
-        (void)usleep(1000);
-    }
-    assert_int_equal(status, NIXL_ERR_REMOTE_DISCONNECT);
+    assert_disconnected(&f->l, "node");
     assert_true(nixl_peer_error(f->l.agent, "node")[0] != '\0');
     f->is_cut = false;
     status = node_load(&f->n, &f->l);

@@ -11,45 +11,26 @@
 #include <cmocka.h>
 #include <sched.h>
 
-#include "peers.h"
+#include "pair.h"
 
 #define MEMORY ((size_t)32 << 20)
 
 static const struct node_setting settings[] = {{"tcp,self", true}, {"tcp,self", false}};
-
-struct fixture {
-    const struct node_setting *setting;
-    struct local l;
-    struct node n;
-};
 
 static bool sh(const char *command) {
     return system(command) == 0;
 }
 
 static int setup(void **state) {
-    struct fixture *f = calloc(1, sizeof *f);
-
-    f->setting = *state;
-    if (!sh("nft flush ruleset && nft add table ip t && "
-            "nft add chain ip t out '{ type filter hook output priority 0; }'") ||
-        !local_open(&f->l, "local", f->setting, MEMORY) ||
-        !node_start(&f->n, "node", f->setting, MEMORY, NULL) || node_load(&f->n, &f->l) != NIXL_SUCCESS) {
-        fprintf(stderr, "# %s %s\n", f->n.error, nixl_error());
-        return -1;
-    }
-    *state = f;
-    return 0;
+    return sh("nft flush ruleset && nft add table ip t && "
+              "nft add chain ip t out '{ type filter hook output priority 0; }'")
+               ? fixture_open(state, MEMORY)
+               : -1;
 }
 
 static int teardown(void **state) {
-    struct fixture *f = *state;
-
     (void)sh("nft flush ruleset; tc qdisc del dev lo root 2>/dev/null");
-    local_close(&f->l);
-    node_stop(&f->n);
-    free(f);
-    return 0;
+    return fixture_close(state);
 }
 
 /* A WRITE of `len` bytes at offset 0 with a notification by which the target checks the data when it comes. */
@@ -105,12 +86,7 @@ static void a_refused_connection_does_not_poison_the_peer(void **state) {
 static void reconnect(struct fixture *f) {
     nixl_status_t status;
 
-    for (uint64_t end = now_ms() + 3000;
-         (status = nixl_peer_state(f->l.agent, "node")) != NIXL_ERR_REMOTE_DISCONNECT && now_ms() < end;) {
-        (void)nixl_agent_progress(f->l.agent);
-        (void)usleep(1000);
-    }
-    assert_int_equal(status, NIXL_ERR_REMOTE_DISCONNECT);
+    assert_disconnected(&f->l, "node");
     status = node_load(&f->n, &f->l);
     if (status != NIXL_SUCCESS) {
         fprintf(stderr, "# load: %s\n", nixl_error());
@@ -220,6 +196,34 @@ static void a_slow_line_keeps_the_order_too(void **state) {
     outcome("line of 200 Mbit/s", over(f->setting), "SUCCESS; notifications once, after their data", 0);
 }
 
+static void a_notification_that_a_cut_may_have_swallowed_is_told(void **state) {
+    struct fixture *f = *state;
+
+    assert_write_arrives(&f->l, &f->n, 1000, 1);
+    assert_int_equal(nixl_notif_send(f->l.agent, "node", "first", 5, NULL), NIXL_SUCCESS);
+    for (uint64_t end = now_ms() + 10000; node_received(&f->n, 1, 10) == 0 && now_ms() < end;) {
+        (void)nixl_agent_progress(f->l.agent);
+    }
+    assert_int_equal(node_received(&f->n, 1, 50), 1);
+    /* Nothing gets through any more; the socket takes it all the same. */
+    assert_true(sh("nft add rule ip t out tcp dport != 0 counter drop"));
+    assert_int_equal(nixl_notif_send(f->l.agent, "node", "second", 6, NULL), NIXL_SUCCESS);
+    for (uint64_t end = now_ms() + 30; now_ms() < end;) {
+        (void)nixl_agent_progress(f->l.agent);
+    }
+    assert_true(sh("ss -K -t state established >/dev/null"));
+    assert_disconnected(&f->l, "node");
+    printf("# %s\n", nixl_peer_error(f->l.agent, "node"));
+    assert_non_null(strstr(nixl_peer_error(f->l.agent, "node"), "notification"));
+    assert_non_null(strstr(nixl_peer_error(f->l.agent, "node"), "may not have arrived"));
+    assert_true(sh("nft flush chain ip t out"));
+    assert_int_equal(node_received(&f->n, 2, 100), 1);
+    outcome("line cut before a notification came through", over(f->setting),
+            "nixl_peer_error(): it may not have arrived", 0);
+    assert_int_equal(node_load(&f->n, &f->l), NIXL_SUCCESS);
+    assert_write_arrives(&f->l, &f->n, MEMORY, 2);
+}
+
 #define TEST(f)                                                                                              \
     { #f, f, setup, teardown, NULL }
 
@@ -227,6 +231,7 @@ int main(int argc, char **argv) {
     static const struct CMUnitTest tests[] = {
         TEST(a_refused_connection_does_not_poison_the_peer),
         TEST(a_cut_at_any_moment_is_told_to_the_sender),
+        TEST(a_notification_that_a_cut_may_have_swallowed_is_told),
         TEST(loss_neither_doubles_nor_reorders_notifications),
         TEST(a_slow_line_keeps_the_order_too),
     };

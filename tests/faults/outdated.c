@@ -10,36 +10,12 @@
 
 #include <cmocka.h>
 
-#include "peers.h"
+#include "pair.h"
 
 #define MEMORY ((size_t)1 << 20)
 
-struct fixture {
-    const struct node_setting *setting;
-    struct local l;
-    struct node n;
-};
-
 static int setup(void **state) {
-    struct fixture *f = calloc(1, sizeof *f);
-
-    f->setting = *state;
-    if (!local_open(&f->l, "local", f->setting, MEMORY) ||
-        !node_start(&f->n, "node", f->setting, MEMORY, NULL) || node_load(&f->n, &f->l) != NIXL_SUCCESS) {
-        fprintf(stderr, "# %s %s\n", f->n.error, nixl_error());
-        return -1;
-    }
-    *state = f;
-    return 0;
-}
-
-static int teardown(void **state) {
-    struct fixture *f = *state;
-
-    local_close(&f->l);
-    node_stop(&f->n);
-    free(f);
-    return 0;
+    return fixture_open(state, MEMORY);
 }
 
 static struct nixl_dlist *prepare(struct local *l, const char *owner, uint64_t addr) {
@@ -141,7 +117,7 @@ static void a_write_to_memory_that_its_owner_deregistered_fails(void **state) {
 }
 
 #define TEST(f)                                                                                              \
-    { #f, f, setup, teardown, NULL }
+    { #f, f, setup, fixture_close, NULL }
 
 int main(int argc, char **argv) {
     static const struct CMUnitTest tests[] = {

@@ -113,6 +113,18 @@ static inline void assert_write_arrives(struct local *l, struct node *n, size_t 
     assert_true(node_check(n, 0, len, seed));
 }
 
+/* Makes progress until the connection to the peer is known to be dead, at most 5 s. */
+static inline void assert_disconnected(struct local *l, const char *peer) {
+    nixl_status_t status;
+
+    for (uint64_t end = now_ms() + 5000;
+         (status = nixl_peer_state(l->agent, peer)) != NIXL_ERR_REMOTE_DISCONNECT && now_ms() < end;) {
+        (void)nixl_agent_progress(l->agent);
+        (void)usleep(1000);
+    }
+    assert_int_equal(status, NIXL_ERR_REMOTE_DISCONNECT);
+}
+
 /* Releases, again as long as it has not ended. */
 static inline void assert_released(struct nixl_xfer *xfer, unsigned within_ms) {
     uint64_t end = now_ms() + within_ms;

@@ -11,39 +11,15 @@
 #include <cmocka.h>
 #include <malloc.h>
 
-#include "peers.h"
+#include "pair.h"
 
 #define MEMORY ((size_t)1 << 20)
 #define SAMPLES 64u
 #define CHUNK 128u
 #define SLOPE_MAX 1.0 /* per cent per 10,000 */
 
-struct fixture {
-    const struct node_setting *setting;
-    struct local l;
-    struct node n;
-};
-
 static int setup(void **state) {
-    struct fixture *f = calloc(1, sizeof *f);
-
-    f->setting = *state;
-    if (!local_open(&f->l, "local", f->setting, MEMORY) ||
-        !node_start(&f->n, "node", f->setting, MEMORY, NULL) || node_load(&f->n, &f->l) != NIXL_SUCCESS) {
-        fprintf(stderr, "# %s %s\n", f->n.error, nixl_error());
-        return -1;
-    }
-    *state = f;
-    return 0;
-}
-
-static int teardown(void **state) {
-    struct fixture *f = *state;
-
-    local_close(&f->l);
-    node_stop(&f->n);
-    free(f);
-    return 0;
+    return fixture_open(state, MEMORY);
 }
 
 /* The processor's time that this process has used: others on the machine do not lengthen it much. */
@@ -224,7 +200,7 @@ static void agents_that_come_and_go_leave_nothing_behind(void **state) {
 }
 
 #define TEST(f)                                                                                              \
-    { #f, f, setup, teardown, NULL }
+    { #f, f, setup, fixture_close, NULL }
 
 int main(int argc, char **argv) {
     static const struct CMUnitTest tests[] = {

@@ -10,42 +10,13 @@
 
 #include <cmocka.h>
 
-#include "peers.h"
+#include "pair.h"
 
 #define MEMORY ((size_t)32 << 20)
 #define DEADLINE 250
 
-struct fixture {
-    const struct node_setting *setting;
-    struct local l;
-    struct node n;
-    void *blob; /* its metadata as it was at first */
-    size_t len;
-};
-
 static int setup(void **state) {
-    struct fixture *f = calloc(1, sizeof *f);
-
-    f->setting = *state;
-    if (!local_open(&f->l, "local", f->setting, MEMORY) ||
-        !node_start(&f->n, "node", f->setting, MEMORY, NULL) || node_load(&f->n, &f->l) != NIXL_SUCCESS) {
-        fprintf(stderr, "# %s %s\n", f->n.error, nixl_error());
-        return -1;
-    }
-    f->blob = node_blob(&f->n, &f->len);
-    *state = f;
-    return f->blob != NULL ? 0 : -1;
-}
-
-static int teardown(void **state) {
-    struct fixture *f = *state;
-
-    (void)kill(f->n.pid, SIGCONT);
-    local_close(&f->l);
-    node_stop(&f->n);
-    free(f->blob);
-    free(f);
-    return 0;
+    return fixture_open(state, MEMORY);
 }
 
 /* The same request, with the metadata at hand; where its deadline passes again because the machine is slow, one without. */
@@ -67,7 +38,7 @@ static void run_again(struct fixture *f, struct nixl_xfer *xfer, nixl_xfer_op_t 
 }
 
 /* Where the deadline cost the connection: the words of whatever is tried next say what to do, and the metadata at hand will do. */
-static void load_again(struct fixture *f, struct nixl_xfer *xfer) {
+static void load_again(struct fixture *f, struct nixl_xfer *xfer, const void *blob, size_t len) {
     struct nixl_desc ours = {(uintptr_t)f->l.at, 64, 0}, theirs = {f->n.addr, 64, 0};
     struct nixl_list here = NIXL_LIST(DRAM_SEG, &ours, 1), there = NIXL_LIST(DRAM_SEG, &theirs, 1);
     struct nixl_xfer *another = NULL;
@@ -82,7 +53,7 @@ static void load_again(struct fixture *f, struct nixl_xfer *xfer) {
     assert_non_null(strstr(nixl_error(), "load its metadata again"));
     assert_int_equal(nixl_notif_send(f->l.agent, "node", "x", 1, NULL), NIXL_ERR_REMOTE_DISCONNECT);
     assert_non_null(strstr(nixl_error(), "load its metadata again"));
-    assert_int_equal(nixl_metadata_load(f->l.agent, f->blob, f->len, NULL), NIXL_SUCCESS);
+    assert_int_equal(nixl_metadata_load(f->l.agent, blob, len, NULL), NIXL_SUCCESS);
 }
 
 static void stopped(void **state, nixl_xfer_op_t op) {
@@ -91,7 +62,10 @@ static void stopped(void **state, nixl_xfer_op_t op) {
     const char *fault = op == NIXL_READ ? "SIGSTOP, READ of 32 MiB" : "SIGSTOP, WRITE of 32 MiB";
     double best = 1e9, worst = 0;
     bool was_done = false;
+    size_t len;
+    void *blob = node_blob(&f->n, &len); /* its metadata as it was at first */
 
+    assert_non_null(blob);
     options.timeout_ms = DEADLINE;
     for (int round = 0; round < 2; round++) {
         struct nixl_xfer *xfer;
@@ -134,7 +108,7 @@ static void stopped(void **state, nixl_xfer_op_t op) {
         if (kept) {
             run_again(f, xfer, op, 70 + (uint64_t)round);
         } else if (status != NIXL_SUCCESS) {
-            load_again(f, xfer);
+            load_again(f, xfer, blob, len);
         }
         assert_released(xfer, 5000);
         if (status == NIXL_SUCCESS) {
@@ -147,6 +121,7 @@ static void stopped(void **state, nixl_xfer_op_t op) {
         }
         assert_write_arrives(&f->l, &f->n, 1 << 20, 90 + (uint64_t)round);
     }
+    free(blob);
     /* Kept to 20 ms by the code where the machine lets it (mock_faults.c); what else runs here may have the processors. */
     assert_true(best > 1e8 || best <= DEADLINE + 2000);
     outcome(fault, over(f->setting), was_done ? "SUCCESS, bytes there" : "CANCELED (deadline of 250 ms)",
@@ -190,7 +165,7 @@ static void a_stopped_peer_that_is_killed_ends_what_waits_for_it(void **state) {
 }
 
 #define TEST(f)                                                                                              \
-    { #f, f, setup, teardown, NULL }
+    { #f, f, setup, fixture_close, NULL }
 
 int main(int argc, char **argv) {
     static const struct CMUnitTest tests[] = {

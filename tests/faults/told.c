@@ -7,38 +7,13 @@
 
 #include <cmocka.h>
 
-#include "peers.h"
+#include "pair.h"
 
 #define MEMORY ((size_t)32 << 20)
 #define TEXT "request 7 is here"
 
-struct fixture {
-    const struct node_setting *setting;
-    struct local l;
-    struct node n;
-};
-
 static int setup(void **state) {
-    struct fixture *f = calloc(1, sizeof *f);
-
-    f->setting = *state;
-    if (!local_open(&f->l, "local", f->setting, MEMORY) ||
-        !node_start(&f->n, "node", f->setting, MEMORY, NULL) || node_load(&f->n, &f->l) != NIXL_SUCCESS) {
-        fprintf(stderr, "# %s %s\n", f->n.error, nixl_error());
-        return -1;
-    }
-    *state = f;
-    return 0;
-}
-
-static int teardown(void **state) {
-    struct fixture *f = *state;
-
-    (void)kill(f->n.pid, SIGCONT);
-    local_close(&f->l);
-    node_stop(&f->n);
-    free(f);
-    return 0;
+    return fixture_open(state, MEMORY);
 }
 
 static struct nixl_options told(uint64_t timeout_ms) {
@@ -112,7 +87,7 @@ static void a_transfer_that_missed_its_deadline_tells_its_target_when_it_goes_on
 }
 
 #define TEST(f)                                                                                              \
-    { #f, f, setup, teardown, NULL }
+    { #f, f, setup, fixture_close, NULL }
 
 int main(int argc, char **argv) {
     static const struct CMUnitTest tests[] = {

@@ -24,13 +24,12 @@
 #include <nixl/backend.h>
 
 /* Bounds on what UCX is given at a time, so that a post is short, and a cancel and a deadline can be kept. */
-#define UCX_OP_MAX (UINT64_C(4) << 20)       /* bytes of one put or get */
+#define UCX_OP_MAX (UINT64_C(4) << 20)       /* bytes of one put or get; within a post often less (op_max) */
 #define UCX_QUEUE_OPS 256u                   /* operations in flight of one request */
 #define UCX_QUEUE_BYTES (UINT64_C(16) << 20) /* their bytes */
 #define UCX_TURN_NS UINT64_C(60000)          /* time for issuing, in a post or in one turn of progress */
 #define UCX_OP_MIN (UINT64_C(64) << 10)
 #define UCX_OP_START (UINT64_C(256) << 10)
-#define UCX_OP_TURN (UINT64_C(512) << 10) /* outside of posts operations need not be smaller */
 
 /* Active messages. 0 is the reference's too; the others are between agents whose notes offer them (serve.c). */
 #define UCX_AM_NOTIF 0u

@@ -181,7 +181,7 @@ static bool issue_next(struct ucx_xfer *xfer, bool in_post, ucp_request_param_t 
     struct ucx_span span = ucx_run_span(run, xfer->request->flags);
     struct ucx_end *end = xfer->end;
     uint64_t left = span.len - xfer->place.offset;
-    uint64_t max = in_post || end->op_max > UCX_OP_TURN ? end->op_max : UCX_OP_TURN;
+    uint64_t max = in_post ? end->op_max : UCX_OP_MAX;
     uint64_t len = left < max ? left : max;
     bool is_large = len >= UCX_OP_MIN;
     uint64_t start = is_large ? clock_now_ns() : 0;

@@ -136,6 +136,13 @@ static enum posix_stage waiting_stage(const struct posix_engine *engine, const s
                : POSIX_STAGE_QUEUE;
 }
 
+/* All that is ready; the lock is held. */
+static void hand_over(struct posix_engine *engine) {
+    engine->kept = 0;
+    posix_issue(engine);
+    posix_reap(engine); /* what the page cache had is there already */
+}
+
 nixl_status_t posix_post(void *self, struct nixl_request *request) {
     struct posix_engine *engine = self;
     struct posix_request *r = request->state;
@@ -160,9 +167,7 @@ nixl_status_t posix_post(void *self, struct nixl_request *request) {
     posix_enlist(engine, r);
     if (r->stage == POSIX_STAGE_QUEUE && engine->is_polled &&
         (__atomic_load_n(&engine->batches, __ATOMIC_RELAXED) == 0 || ++engine->kept >= POSIX_BATCH_POSTS)) {
-        engine->kept = 0;
-        posix_issue(engine);
-        posix_reap(engine); /* what the page cache had is there already */
+        hand_over(engine);
     }
     if (engine->ready[POSIX_STAGE_BLOCK].head != NULL) {
         posix_thread_block(engine);
@@ -184,9 +189,7 @@ void posix_batch(void *self, bool begins) {
     __atomic_sub_fetch(&engine->batches, 1, __ATOMIC_RELAXED);
     lock_take(&engine->lock);
     if (engine->is_polled && engine->ready[POSIX_STAGE_QUEUE].head != NULL) {
-        engine->kept = 0;
-        posix_issue(engine);
-        posix_reap(engine);
+        hand_over(engine);
     }
     lock_drop(&engine->lock);
 }

@@ -51,8 +51,7 @@ static const struct nixl_option options[] = {
      .default_value = "1",
      .max = 2,
      .help = "a thread that helps with large copies within the host where num_threads is 0; 0: none, 1: in "
-             "agents "
-             "with a progress thread, 2: in all"},
+             "agents with a progress thread, 2: in all"},
     {.name = "split_batch_size",
      .kind = NIXL_OPTION_UINT,
      .offset = offsetof(struct ucx_options, split_batch_size),
@@ -104,7 +103,7 @@ static nixl_status_t open_context(struct ucx_instance *self) {
     ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
     const struct nixl_host *host = self->host;
     ucp_config_t *config = NULL;
-    nixl_status_t result = ucx_config_make(host, self->library, self->options, &config);
+    nixl_status_t result = ucx_config_make(host, self->library, self->options, self->tls, &config);
     ucs_status_t status;
     char words[512];
 

@@ -372,16 +372,12 @@ void ucx_config_environment_restore(void) {
 }
 
 nixl_status_t ucx_config_make(const struct nixl_host *host, const struct ucx_library *library,
-                              const struct ucx_options *options, ucp_config_t **out) {
+                              const struct ucx_options *options, const char *tls, ucp_config_t **out) {
     ucp_config_t *config = NULL;
-    char tls[UCX_TLS_SIZE], channels[24], words[512];
-    nixl_status_t result = ucx_config_transports(host, options, tls);
-    ucs_status_t status;
+    char channels[24], words[512];
+    nixl_status_t result;
+    ucs_status_t status = library->abi.config_read(NULL, NULL, &config);
 
-    if (result != NIXL_SUCCESS) {
-        return result;
-    }
-    status = library->abi.config_read(NULL, NULL, &config);
     if (status != UCS_OK) {
         return host->fail(host->ctx, NIXL_ERR_INVALID_PARAM,
                           "the UCX_ variables of the environment do not parse: %s",

@@ -381,9 +381,9 @@ struct ucx_instance {
 /* cost.c */
 nixl_status_t ucx_cost(void *self, const struct nixl_request *request, struct nixl_cost *cost);
 
-/* config.c: UCX's settings. */
+/* config.c: UCX's settings; `tls` is what ucx_config_transports() found. */
 nixl_status_t ucx_config_make(const struct nixl_host *host, const struct ucx_library *library,
-                              const struct ucx_options *options, ucp_config_t **config);
+                              const struct ucx_options *options, const char *tls, ucp_config_t **config);
 /* The transport list in force (UCX_TLS, else engine_config's TLS), "" for none; one that is too long is refused. Before the
  * library is opened. */
 nixl_status_t ucx_config_transports(const struct nixl_host *host, const struct ucx_options *options,
